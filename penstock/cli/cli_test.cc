@@ -1,9 +1,11 @@
 // Tests of the commands, run in this process.
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -12,6 +14,7 @@
 #include "penstock/cli/terminal_image.h"
 #include "penstock/cli/testing/command_fixture.h"
 #include "penstock/io/file_system.h"
+#include "penstock/io/testing/system_call_faults.h"
 #include "penstock/record/example.h"
 #include "penstock/record/tfrecord.h"
 
@@ -66,6 +69,13 @@ TEST_F(CliTest, PacksTrainsEvaluatesAndPredicts) {
   const CommandResult checkpoints = Penstock({"inspect", Path("run")});
   EXPECT_EQ(checkpoints.code, 0) << checkpoints.err;
   EXPECT_THAT(checkpoints.out, HasSubstr("step 40: complete"));
+  const CommandResult checkpoint = Penstock({"inspect", Path("run/step-00000040")});
+  EXPECT_EQ(checkpoint.code, 0) << checkpoint.err;
+  EXPECT_THAT(checkpoint.out, AllOf(HasSubstr("training checkpoint, "), HasSubstr("logits/kernel"),
+                                    HasSubstr("metadata penstock.step: 40")));
+  const CommandResult converted = Penstock({"convert", Path("run"), Path("run.safetensors")});
+  EXPECT_EQ(converted.code, 0) << converted.err;
+  EXPECT_THAT(converted.out, HasSubstr("wrote "));
 
   const CommandResult evaluated = Penstock(
       {"evaluate", "--model", Path("m.safetensors"), "--data", Path("shards/*.tfrec"), "--json"});
@@ -85,6 +95,33 @@ TEST_F(CliTest, PacksTrainsEvaluatesAndPredicts) {
       {"predict", "--model", Path("m.safetensors"), "--images", Path("caf\xe9.png"), "--json"});
   ASSERT_EQ(other.code, 0) << other.err;
   EXPECT_THAT(Json::parse(other.out)[0]["path"].get<std::string>(), HasSubstr("caf\uFFFD.png"));
+}
+
+// A scheduler takes the machine away.
+TEST_F(CliTest, SigtermSavesAndSameCommandResumes) {
+  MakeImages("images", 12);
+  ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+  const auto train = [&](const char* run, const std::function<void()>& before = {},
+                         const std::function<void()>& after = {}) {
+    return Penstock({"train", "--data", Path("shards/*.tfrec"), "--model", "mlp", "--epochs", "20",
+                     "--batch-size", "8", "--json", "--checkpoints", Path(run), "--save",
+                     Path(absl::StrCat(run, ".safetensors"))},
+                    before, after);
+  };
+  const CommandResult whole = train("whole");
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  // While the first checkpoint is published.
+  const CommandResult interrupted = train(
+      "run", [] { io::ArmSystemCalls({.call = "rename", .number = 1, .signal = SIGTERM}); },
+      [] { EXPECT_TRUE(io::DisarmSystemCalls().hit); });
+  EXPECT_EQ(interrupted.code, 75) << interrupted.err;
+  EXPECT_THAT(interrupted.err, HasSubstr("SIGTERM was received; the checkpoint of step "));
+  EXPECT_EQ(interrupted.out, "");
+  EXPECT_FALSE(std::filesystem::exists(Path("run.safetensors")));
+  const CommandResult resumed = train("run");
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(resumed.out, whole.out);
+  EXPECT_EQ(Bytes(Path("run.safetensors")), Bytes(Path("whole.safetensors")));
 }
 
 TEST_F(CliTest, ReadsEditedClassNames) {

@@ -13,7 +13,8 @@
 // Each command is one file with its options, help and work, and a row in the table below.
 //
 // Exit codes: 0 for success; 1 for a failure, which the last line of stderr explains together with
-// the next step; 2 for an invalid command line. Results go to stdout (as JSON with --json),
+// the next step; 2 for an invalid command line; 75 for a training that SIGTERM has interrupted and
+// the same command resumes. Results go to stdout (as JSON with --json),
 // everything else to stderr.
 #pragma once
 
@@ -28,12 +29,19 @@
 
 namespace penstock::cli {
 
+inline constexpr int kFailed = 1;
+// sysexits.h's EX_TEMPFAIL, "try again later". A process that SIGTERM has ended before it could
+// save has 143 (128 + SIGTERM) instead, so a scheduler can tell the two apart.
+inline constexpr int kInterrupted = 75;
+
 class Command {
  public:
   virtual ~Command() = default;
   // Declares options and help texts.
   virtual void Describe(Options& options) = 0;
   virtual absl::Status Run() = 0;
+  // Exit code if Run has returned an error.
+  virtual int failure_code() const { return kFailed; }
 };
 
 struct CommandRow {

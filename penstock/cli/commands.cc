@@ -9,8 +9,6 @@
 namespace penstock::cli {
 namespace {
 
-constexpr int kFailed = 1;
-
 // Command line of the program with all commands.
 struct Program {
   struct Added {
@@ -45,7 +43,7 @@ int Main(int argc, const char* const* argv) {
     if (status.ok()) return 0;
     std::fprintf(stderr, "penstock %s: %s\n", added.row.name,
                  std::string(status.message()).c_str());
-    return kFailed;
+    return added.command->failure_code();
   }
   return kFailed;  // unreachable: the parser requires a command
 }

@@ -14,6 +14,7 @@
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
 #include "penstock/save/checkpoint.h"
+#include "penstock/save/checkpoint_format.h"
 #include "penstock/save/save.h"
 #include "penstock/save/tensor_bundle.h"
 
@@ -25,7 +26,9 @@ using Json = nlohmann::ordered_json;
 class Inspect : public Command {
  public:
   void Describe(Options& options) override {
-    options.Add("what", uris_, "Shards (files or patterns), a folder of checkpoints, or a model")
+    options
+        .Add("what", uris_,
+             "Shards (files or patterns), a folder of checkpoints, one checkpoint, or a model")
         .Required();
     options.AddFlag("--show", show_,
                     "Draw some images of each shard; default for a single shard on a terminal");
@@ -46,7 +49,8 @@ class Inspect : public Command {
         continue;
       }
       if (info.ok() && info->is_directory) {
-        PENSTOCK_RETURN_IF_ERROR(Checkpoints(uri, all));
+        PENSTOCK_ASSIGN_OR_RETURN(const bool is_one, save::IsCheckpointFolder(*fs_, uri));
+        PENSTOCK_RETURN_IF_ERROR(is_one ? File(uri, all) : Checkpoints(uri, all));
         continue;
       }
       PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs_, uri));

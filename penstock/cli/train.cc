@@ -16,6 +16,7 @@
 #include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
 #include "penstock/cli/training/augmentation.h"
+#include "penstock/cli/training/checkpoints.h"
 #include "penstock/cli/training/recipe.h"
 #include "penstock/cli/training/run_record.h"
 #include "penstock/cli/training/transfer.h"
@@ -56,6 +57,7 @@ class Train : public Command {
 
   absl::Status Run() override {
     PENSTOCK_RETURN_IF_ERROR(CheckDestinations());
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_.CatchTermination());
     if (!validation_.empty()) {
       PENSTOCK_RETURN_IF_ERROR(
           base::WithContext(CheckShardsHaveRecords(validation_), "--validation"));
@@ -66,6 +68,10 @@ class Train : public Command {
     if (find_learning_rate_.find) return find_learning_rate_.Run(setup, seed_, json_);
     PENSTOCK_RETURN_IF_ERROR(RecordRun());
     PENSTOCK_ASSIGN_OR_RETURN(const train::History history, Fit(setup));
+    if (history.interrupted) {
+      failure_code_ = kInterrupted;
+      return absl::CancelledError(history.stop_reason);
+    }
     const absl::Status saved = save_.empty() ? absl::OkStatus() : Save(setup.model);
     if (json_) PrintHistory(history);
     PENSTOCK_RETURN_IF_ERROR(saved);
@@ -74,6 +80,8 @@ class Train : public Command {
       return absl::AbortedError(absl::StrCat("stopped: ", history.stop_reason));
     return absl::OkStatus();
   }
+
+  int failure_code() const override { return failure_code_; }
 
   // Creates the model, the dataset and the client. The weights of --weights are not loaded.
   absl::StatusOr<TrainingSetup> SetUp() const {
@@ -162,8 +170,7 @@ class Train : public Command {
                 "File for the trained model; the extension selects the format. A .safetensors file "
                 "holds the whole model, other formats (docs/guide/files.md) may hold the weights "
                 "only");
-    options.Add("--checkpoints", checkpoints_,
-                "Folder for checkpoints; a restarted run resumes from the newest one");
+    checkpoints_.Describe(options);
     options.Add("--csv-log", csv_log_, "CSV file for the loss and metrics of each epoch");
     options.Add("--tensorboard", tensorboard_, "Folder for TensorBoard's event files");
     options.Add("--dump-hlo", device_.dump_hlo,
@@ -263,6 +270,7 @@ class Train : public Command {
     history.epochs.insert(history.epochs.end(), second.epochs.begin(), second.epochs.end());
     history.stats.insert(history.stats.end(), second.stats.begin(), second.stats.end());
     history.stop_reason = second.stop_reason;
+    history.interrupted = second.interrupted;
     return history;
   }
 
@@ -283,6 +291,7 @@ class Train : public Command {
   absl::Status CheckDestinations() const {
     io::FileSystem& fs = *io::FileSystem::Default();
     PENSTOCK_RETURN_IF_ERROR(find_learning_rate_.CheckDestination());
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_.Check());
     if (!save_.empty()) {
       absl::StatusOr<bool> whole = save::HoldsMetadata(save_);
       if (!whole.ok()) return base::WithContext(whole.status(), "--save");
@@ -290,8 +299,8 @@ class Train : public Command {
           save::CheckWeightsDestination(fs, save_, /*with_metadata=*/*whole), "--save"));
     }
     for (const auto& [option, folder] :
-         {std::pair("--checkpoints", &checkpoints_), std::pair("--tensorboard", &tensorboard_),
-          std::pair("--profile", &profile_), std::pair("--dump-hlo", &device_.dump_hlo)}) {
+         {std::pair("--tensorboard", &tensorboard_), std::pair("--profile", &profile_),
+          std::pair("--dump-hlo", &device_.dump_hlo)}) {
       if (folder->empty()) continue;
       PENSTOCK_RETURN_IF_ERROR(base::WithContext(io::CheckWritableFolder(fs, *folder), option));
     }
@@ -333,11 +342,11 @@ class Train : public Command {
 
   // Saves the options beside the checkpoints.
   absl::Status RecordRun() const {
-    if (checkpoints_.empty()) return absl::OkStatus();
-    return base::WithContext(
-        SaveRunRecord(*io::FileSystem::Default(), checkpoints_, RunRecord(options_->Values()))
-            .status(),
-        "--checkpoints");
+    if (checkpoints_.folder().empty()) return absl::OkStatus();
+    return base::WithContext(SaveRunRecord(*io::FileSystem::Default(), checkpoints_.folder(),
+                                           RunRecord(options_->Values()))
+                                 .status(),
+                             "--checkpoints");
   }
 
   std::optional<train::ProfileOptions> Profile() const {
@@ -361,10 +370,7 @@ class Train : public Command {
       callbacks.push_back(train::EarlyStopping(
           {.monitor = Monitor(), .patience = patience_, .restore_best_weights = true}));
     }
-    if (!checkpoints_.empty()) {
-      callbacks.push_back(train::Checkpoint(
-          {.folder = stage.empty() ? checkpoints_ : io::JoinPath(checkpoints_, stage)}));
-    }
+    if (auto checkpoint = checkpoints_.Callback(stage)) callbacks.push_back(std::move(checkpoint));
     if (!csv_log_.empty()) {
       callbacks.push_back(train::CsvLogger({.path = csv_log_, .append = stage == "unfrozen"}));
     }
@@ -390,6 +396,7 @@ class Train : public Command {
   Recipe recipe_;
   Augmentation augmentation_;
   Transfer transfer_;
+  Checkpoints checkpoints_;
   std::string model_ = "resnet20";
   int64_t classes_ = 0;
   std::vector<int> image_size_;
@@ -400,10 +407,11 @@ class Train : public Command {
   std::string policy_ = "float32", matmul_precision_ = "default";
   int64_t shuffle_ = 10000;
   uint64_t seed_ = 0;
-  std::string config_, save_, checkpoints_, csv_log_, tensorboard_, profile_;
+  std::string config_, save_, csv_log_, tensorboard_, profile_;
   IntegerRange profile_steps_ = {.first = 1, .last = 200};
   FindLearningRateFlags find_learning_rate_;
   bool json_ = false;
+  int failure_code_ = kFailed;
 };
 
 }  // namespace

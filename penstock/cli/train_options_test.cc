@@ -318,6 +318,21 @@ class TrainOptionsTest : public testing::CommandFixture {
                History({"--checkpoints", Path("run"), "--epochs", "3", "--steps", "6"}).size(), 3u);
            EXPECT_EQ(first.size(), 2u);
          }},
+        {"--checkpoint-every",
+         [this] {
+           const auto saved = [this](const char* run, const char* every) {
+             History({"--checkpoints", Path(run), "--checkpoint-every", every});
+             return Penstock({"inspect", Path(run)}).out;
+           };
+           // An epoch has 3 steps; the newest 3 checkpoints are kept.
+           EXPECT_THAT(saved("by_steps", "2"),
+                       AllOf(HasSubstr("step 3:"), HasSubstr("step 4:"), HasSubstr("step 6:")));
+           EXPECT_THAT(saved("by_time", "1h30m"), ::testing::Not(HasSubstr("step 4:")));
+           for (const char* wrong : {"0", "-1", "soon", "-5m", "0s"}) {
+             EXPECT_THAT(Error({"--checkpoints", Path("run"), "--checkpoint-every", wrong}),
+                         HasSubstr("--checkpoint-every is a number of steps (500) or a time"));
+           }
+         }},
         {"--csv-log",
          [this] {
            History({"--csv-log", Path("log.csv")});

@@ -276,12 +276,6 @@ absl::Status Model::SaveWeights(absl::string_view uri) const {
   return save::WriteWeights(*io::FileSystem::Default(), uri, {.arrays = weights, .metadata = {}});
 }
 
-absl::Status Model::LoadWeights(absl::string_view uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
-                            save::ReadWeights(*io::FileSystem::Default(), uri));
-  return base::WithContext(SetWeights(file.arrays), uri);
-}
-
 absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
                             save::ReadWeights(*io::FileSystem::Default(), uri));

@@ -146,8 +146,13 @@ struct PartialWeightsOptions {
   bool by_name = false;
   // Skips arrays whose shape differs from the variable's. False: they are errors.
   bool skip_mismatch = false;
+  // Loads only variables that match one of these patterns, by their names or those of layers that
+  // contain them: {"backbone", "*/gamma"}; '*' stands for any characters. All others keep their
+  // values, and by_name concerns only names that match. A pattern that matches no variable is an
+  // error.
+  std::vector<std::string> only = {"*"};
 };
-// Report of LoadWeights and SetWeights.
+// Report of LoadWeights and SetWeights, about the names that match PartialWeightsOptions.only.
 struct WeightsReport {
   struct Skipped {
     std::string name;
@@ -255,7 +260,9 @@ class Model {
   const std::vector<std::string>& class_names() const { return class_names_; }
   // Whether Save can describe this model; it cannot describe Lambda layers.
   absl::Status CheckSavable() const;
-  // Saves and loads the weights alone, by name; the models' variables must be the same.
+  // Saves and loads the weights alone, by name; the models' variables must be the same. LoadWeights
+  // also reads the checkpoints of a training (train/callbacks/checkpoint.h), without its other
+  // state: the newest one in their folder, or the one in a folder such as "run7/step-00002000".
   absl::Status SaveWeights(absl::string_view uri) const;
   absl::Status LoadWeights(absl::string_view uri);
   // Loads the weights that match and reports the others. The model is unchanged after an error. If

@@ -1,4 +1,5 @@
 // Models by their parts: subclasses, layers by name, weights that fit in part.
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -7,7 +8,9 @@
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/keras/keras.h"
+#include "penstock/nn/names.h"
 #include "penstock/save/save.h"
+#include "penstock/train/state.h"
 
 namespace penstock::keras {
 namespace {
@@ -35,6 +38,49 @@ void UseNamesOf(const nn::Network& network, save::Weights& weights) {
     if (names.contains(network.VariableName(name))) return;
   }
   save::UseVariableNames(weights);
+}
+
+// The arrays of a file, without the training state that a checkpoint has beside the variables.
+NamedArrays WithoutTrainingState(const nn::Network& network, const NamedArrays& arrays) {
+  std::set<std::string> names;
+  for (const nn::VariableSpec& variable : network.variables()) names.insert(variable.name);
+  NamedArrays weights;
+  for (const auto& [name, array] : arrays) {
+    if (names.contains(network.VariableName(name)) || !train::IsTrainingState(name)) {
+      weights.Append(name, array);
+    }
+  }
+  return weights;
+}
+
+bool MatchesAny(const std::vector<std::string>& patterns, absl::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
+    return nn::MatchesPathOrParent(pattern, name);
+  });
+}
+
+// The names of a network's variables that match one of the patterns.
+absl::StatusOr<std::vector<std::string>> MatchingVariables(
+    const nn::Network& network, const std::vector<std::string>& patterns) {
+  if (patterns.empty()) {
+    return absl::InvalidArgumentError("`only` is empty, so no variable would be loaded");
+  }
+  std::vector<std::string> all, matching;
+  for (const nn::VariableSpec& variable : network.variables()) {
+    all.push_back(variable.name);
+    if (MatchesAny(patterns, variable.name)) matching.push_back(variable.name);
+  }
+  for (const std::string& pattern : patterns) {
+    if (pattern == "*" || std::any_of(matching.begin(), matching.end(), [&](const auto& name) {
+          return nn::MatchesPathOrParent(pattern, name);
+        })) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat("no variable of the model matches '", pattern,
+                                                   "' in `only`; the most similar are ",
+                                                   nn::SimilarNames(pattern, all)));
+  }
+  return matching;
 }
 
 }  // namespace
@@ -99,12 +145,15 @@ std::string WeightsReport::ToString() const {
 absl::StatusOr<WeightsReport> Model::SetWeights(const NamedArrays& weights,
                                                 const PartialWeightsOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(train::Trainer * trainer, this->trainer());
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> variables,
+                            MatchingVariables(network_, options.only));
   PENSTOCK_ASSIGN_OR_RETURN(NamedArrays all, trainer->Weights());
   WeightsReport report;
   std::set<std::string> used;
   for (const auto& [name, array] : weights) {
     // A shared layer's variable may be saved under another path.
     const std::string variable = network_.VariableName(name);
+    if (!MatchesAny(options.only, variable)) continue;
     const Array* current = all.Find(variable);
     if (current == nullptr) {
       report.unused.push_back(name);
@@ -124,11 +173,10 @@ absl::StatusOr<WeightsReport> Model::SetWeights(const NamedArrays& weights,
     }
     report.skipped.push_back({variable, std::move(reason)});
   }
-  for (const nn::VariableSpec& variable : network_.variables()) {
-    if (used.count(variable.name) == 0)
-      report.skipped.push_back({variable.name, "no array of that name"});
+  for (const std::string& variable : variables) {
+    if (used.count(variable) == 0) report.skipped.push_back({variable, "no array of that name"});
   }
-  if (!options.by_name && (!report.unused.empty() || used.size() != network_.variables().size())) {
+  if (!options.by_name && (!report.unused.empty() || used.size() != variables.size())) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the weights are not those of this model; by_name loads those that have the same names: ",
         report.ToString()));
@@ -137,11 +185,18 @@ absl::StatusOr<WeightsReport> Model::SetWeights(const NamedArrays& weights,
   return report;
 }
 
+absl::Status Model::LoadWeights(absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
+                            save::ReadWeights(*io::FileSystem::Default(), uri));
+  return base::WithContext(SetWeights(WithoutTrainingState(network_, file.arrays)), uri);
+}
+
 absl::StatusOr<WeightsReport> Model::LoadWeights(absl::string_view uri,
                                                  const PartialWeightsOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(save::Weights file, save::ReadWeights(*io::FileSystem::Default(), uri));
   UseNamesOf(network_, file);
-  absl::StatusOr<WeightsReport> report = SetWeights(file.arrays, options);
+  absl::StatusOr<WeightsReport> report =
+      SetWeights(WithoutTrainingState(network_, file.arrays), options);
   if (!report.ok()) return base::WithContext(report.status(), uri);
   return report;
 }

@@ -226,6 +226,88 @@ TEST(PartialWeights, SkipsMissingAndMismatchedWeights) {
   EXPECT_TRUE(base::BitwiseEqual(*after.Find("head/kernel"), *before.Find("head/kernel")));
 }
 
+TEST(PartialWeights, LoadsOnlyMatchingVariables) {
+  Model model = Sequential({Input({.shape = {6}}), Dense({.units = 5, .name = "body"}),
+                            Dense({.units = 2, .name = "head"})});
+  ASSERT_TRUE(model.Compile(Compiling()).ok());
+  const NamedArrays before = *model.GetWeights();
+  const NamedArrays body{{"body/kernel", Random({6, 5}, 1)}, {"body/bias", Random({5}, 2)}};
+  NamedArrays weights = body;
+  weights.Set("head/kernel", Random({5, 9}, 3));  // of another number of classes
+  weights.Set("old_head/bias", Random({9}, 4));
+  const auto report = model.SetWeights(weights, {.only = {"body"}});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->ToString(), "2 of 2 variables loaded; 0 arrays unused");
+  const NamedArrays loaded = *model.GetWeights();
+  for (const auto& [name, array] : loaded) {
+    const NamedArrays& source = body.Find(name) != nullptr ? body : before;
+    EXPECT_TRUE(base::BitwiseEqual(array, *source.Find(name))) << name;
+  }
+  // Names that match must be equal on both sides.
+  const auto error = [&](std::vector<std::string> only) {
+    const auto result = model.SetWeights(weights, {.only = std::move(only)});
+    EXPECT_TRUE(absl::IsInvalidArgument(result.status())) << result.status();
+    return std::string(result.status().message());
+  };
+  EXPECT_THAT(error({"*/bias"}), HasSubstr("skipped head/bias: no array of that name"));
+  EXPECT_THAT(error({"body", "head/kernel"}), HasSubstr("skip_mismatch"));
+  EXPECT_THAT(error({"body", "bodi"}), AllOf(HasSubstr("'bodi'"), HasSubstr("body/kernel")));
+  EXPECT_THAT(error({}), HasSubstr("`only` is empty"));
+  EXPECT_TRUE(model.SetWeights(weights, {.by_name = true, .only = {"*/bias", "body"}}).ok());
+}
+
+// A model starts from a run's checkpoints without its optimizer and position.
+TEST(PartialWeights, OfTrainingCheckpoint) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/run_", getpid());
+  std::filesystem::remove_all(folder);
+  // The names of layers that the rest of a checkpoint's names begin with.
+  const auto make = [](int64_t classes) {
+    return Sequential({Input({.shape = {6}}), Dense({.units = 5, .name = "metrics"}),
+                       BatchNormalization({.name = "optimizer"}),
+                       Dense({.units = classes, .name = "head"})});
+  };
+  Model trained = make(3);
+  ASSERT_TRUE(trained.Compile(Compiling()).ok());
+  ASSERT_TRUE(trained
+                  .Fit(Random({16, 6}, 1), Random({16, 3}, 2),
+                       {.batch_size = 8,
+                        .epochs = 2,
+                        .verbose = 0,
+                        .callbacks = {Checkpoint({.folder = folder})}})
+                  .ok());
+  const NamedArrays expected = *trained.GetWeights();
+  for (const std::string& uri : {folder, folder + "/step-00000004"}) {
+    SCOPED_TRACE(uri);
+    Model same = make(3);
+    ASSERT_TRUE(same.Compile(Compiling()).ok());
+    const absl::Status status = same.LoadWeights(uri);
+    ASSERT_TRUE(status.ok()) << status;
+    const NamedArrays loaded = *same.GetWeights();
+    for (const auto& [name, array] : loaded) {
+      EXPECT_TRUE(base::BitwiseEqual(array, *expected.Find(name))) << name;
+    }
+    Model other = make(7);
+    ASSERT_TRUE(other.Compile(Compiling()).ok());
+    EXPECT_FALSE(other.LoadWeights(uri).ok());
+    const auto report = other.LoadWeights(uri, {.only = {"metrics", "optimizer"}});
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->ToString(), "6 of 6 variables loaded; 0 arrays unused");
+    const NamedArrays part = *other.GetWeights();
+    for (const char* name : {"metrics/kernel", "optimizer/moving_mean"}) {
+      EXPECT_TRUE(base::BitwiseEqual(*part.Find(name), *expected.Find(name))) << name;
+    }
+  }
+  // An earlier epoch has other weights.
+  Model first = make(3);
+  ASSERT_TRUE(first.Compile(Compiling()).ok());
+  ASSERT_TRUE(first.LoadWeights(folder + "/step-00000002").ok());
+  EXPECT_FALSE(
+      base::BitwiseEqual(*first.GetWeights()->Find("head/kernel"), *expected.Find("head/kernel")));
+  // There are no layers in a checkpoint.
+  EXPECT_THAT(std::string(Model::Load(folder).status().message()), HasSubstr("use LoadWeights"));
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Compile, KeepsWeightsIfRequested) {
   Model model = Chain();
   CompileOptions options = Compiling();

@@ -1,12 +1,15 @@
 #include "penstock/save/checkpoint.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/base/thread_pool.h"
 #include "penstock/io/uri.h"
 #include "penstock/save/checkpoint_arrays.h"
 #include "penstock/save/checkpoint_manifest.h"
@@ -47,6 +50,21 @@ void KeepFirst(absl::Status& first, absl::Status next) {
   if (first.ok()) first = std::move(next);
 }
 
+// Calls `body` for each file, by its index, on up to `threads` threads. On Linux, new threads inherit
+// this thread's priority, which is low for an asynchronous save.
+void ForEachFile(size_t files, int threads, absl::FunctionRef<void(int64_t)> body) {
+  const auto end = static_cast<int64_t>(files);
+  const int others = static_cast<int>(std::min<int64_t>(end, threads)) - 1;  // besides this one
+  if (others > 0) {
+    const auto pool = base::ThreadPool::Make(others, "checkpoint");
+    if (pool.ok()) {
+      base::ParallelFor(**pool, 0, end, body);
+      return;
+    }
+  }
+  for (int64_t i = 0; i < end; ++i) body(i);
+}
+
 // Killed runs may have filled the disk; only the user can decide that their files are not needed.
 absl::Status WithUnfinished(const absl::Status& status, const CheckpointScan& scan,
                             const std::string& folder) {
@@ -76,10 +94,17 @@ CheckpointManager::~CheckpointManager() = default;
 
 absl::Status CheckpointManager::CheckOptions() const {
   if (folder_.empty()) return absl::InvalidArgumentError("the checkpoint folder is empty");
-  if (options_.keep >= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      io::DisplayName(folder_), ": keep, the number of checkpoints kept, must be at least 1; got ",
-      options_.keep));
+  if (options_.keep < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        io::DisplayName(folder_),
+        ": keep, the number of checkpoints kept, must be at least 1; got ", options_.keep));
+  }
+  if (options_.max_file_bytes < 1 || options_.threads < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(io::DisplayName(folder_), ": max_file_bytes and threads must be at least 1; ",
+                     "got ", options_.max_file_bytes, " and ", options_.threads));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CheckpointScan> CheckpointManager::Scan() {
@@ -109,10 +134,13 @@ absl::StatusOr<Checkpoint> CheckpointManager::ReadOnce(int64_t step) {
   }
   if (!manifest.ok()) return manifest.status();
   Checkpoint checkpoint{.step = step, .state = manifest->state, .score = manifest->score};
-  for (const ManifestFile& file : manifest->files) {
-    PENSTOCK_ASSIGN_OR_RETURN(const Weights weights,
-                              ReadArrays(fs_, StepFolder(folder_, step), file));
-    for (const auto& [name, array] : weights.arrays) checkpoint.arrays.Append(name, array);
+  const std::vector<ManifestFile>& files = manifest->files;
+  std::vector<absl::StatusOr<Weights>> parts(files.size(), absl::UnknownError("not read"));
+  ForEachFile(files.size(), options_.threads,
+              [&](int64_t i) { parts[i] = ReadArrays(fs_, StepFolder(folder_, step), files[i]); });
+  for (const absl::StatusOr<Weights>& part : parts) {
+    if (!part.ok()) return part.status();
+    for (const auto& [name, array] : part->arrays) checkpoint.arrays.Append(name, array);
   }
   last_ = std::make_unique<Manifest>(*manifest);
   return checkpoint;
@@ -211,6 +239,43 @@ absl::StatusOr<Saved> CheckpointManager::CleanUpAfter(const Manifest& manifest) 
   return saved;
 }
 
+absl::StatusOr<std::vector<ManifestFile>> CheckpointManager::WriteFiles(
+    const Checkpoint& checkpoint) {
+  const std::string uri = StepFolder(folder_, checkpoint.step);
+  const std::vector<base::NamedArrays> parts =
+      SplitArrays(checkpoint.arrays, options_.max_file_bytes);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < parts.size(); ++i) names.push_back(NewStateName());
+  // No value: not begun.
+  std::vector<std::optional<absl::StatusOr<ManifestFile>>> written(parts.size());
+  std::atomic<bool> failed = false;
+  ForEachFile(parts.size(), options_.threads, [&](int64_t i) {
+    if (failed) return;
+    absl::StatusOr<ManifestFile> file = WriteArrays(
+        fs_, uri, names[i],
+        {.arrays = parts[i], .metadata = {{"penstock.step", absl::StrCat(checkpoint.step)}}});
+    if (file.ok() && options_.verify_by_reading) {
+      const absl::Status verified = VerifyByReading(fs_, io::JoinPath(uri, names[i]), *file);
+      if (!verified.ok()) file = verified;
+    }
+    if (!file.ok()) failed = true;
+    written[i] = std::move(file);
+  });
+  std::vector<ManifestFile> files;
+  absl::Status status;
+  for (const auto& file : written) {
+    if (!file.has_value()) continue;
+    KeepFirst(status, file->status());
+    if (file->ok()) files.push_back(**file);
+  }
+  if (status.ok()) return files;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    // No other process knows this name, and no manifest contains it.
+    if (written[i].has_value()) (void)fs_.Remove(io::JoinPath(uri, names[i]));
+  }
+  return status;
+}
+
 absl::StatusOr<Saved> CheckpointManager::Save(const Checkpoint& checkpoint) {
   const int64_t step = checkpoint.step;
   if (step < 0) return absl::InvalidArgumentError(absl::StrCat("step ", step, " is negative"));
@@ -222,20 +287,9 @@ absl::StatusOr<Saved> CheckpointManager::Save(const Checkpoint& checkpoint) {
   // First, so that a disk that a killed writer filled has free space again.
   absl::Status cleanup = RemoveUnfinished(before);
 
-  const std::string uri = StepFolder(folder_, step), name = NewStateName();
-  absl::StatusOr<ManifestFile> file = WriteArrays(
-      fs_, uri, name,
-      {.arrays = checkpoint.arrays, .metadata = {{"penstock.step", absl::StrCat(step)}}});
-  if (file.ok() && options_.verify_by_reading) {
-    const absl::Status verified = VerifyByReading(fs_, io::JoinPath(uri, name), *file);
-    if (!verified.ok()) file = verified;
-  }
-  if (!file.ok()) {
-    // No other process knows this name, and no manifest contains it.
-    (void)fs_.Remove(io::JoinPath(uri, name));
-    return WithUnfinished(file.status(), before, folder_);
-  }
-  manifest.files.push_back(*std::move(file));
+  absl::StatusOr<std::vector<ManifestFile>> files = WriteFiles(checkpoint);
+  if (!files.ok()) return WithUnfinished(files.status(), before, folder_);
+  manifest.files = *std::move(files);
   PENSTOCK_RETURN_IF_ERROR(Publish(manifest));
   PENSTOCK_ASSIGN_OR_RETURN(Saved saved, CleanUpAfter(manifest));
   KeepFirst(saved.cleanup, std::move(cleanup));

@@ -3,7 +3,8 @@
 //
 //   run7/
 //     step-00001000/
-//       state-5c1f09aa37d2e481.safetensors    model, optimizer, random state: arrays by name
+//       state-5c1f09aa37d2e481.safetensors    model, optimizer, random state: arrays by name, in
+//                                              several files if they are large
 //       checkpoint.json                        the manifest, written last
 //     step-00002000/ ...
 //
@@ -61,6 +62,7 @@ namespace penstock::save {
 
 struct CheckpointScan;  // checkpoint_scan.h
 struct Manifest;        // checkpoint_manifest.h
+struct ManifestFile;    // checkpoint_manifest.h
 struct StepEntry;       // checkpoint_scan.h
 
 struct Checkpoint {
@@ -117,11 +119,17 @@ struct CheckpointOptions {
   // Reads the arrays back and compares checksums before the manifest is published. Their size is
   // always compared.
   bool verify_by_reading = false;
+  // Maximum number of bytes of arrays in one file; an array that is larger has a file of its own.
+  // Up to `threads` files are written, or read, at the same time, because one stream is slower than
+  // the network of an object store or a fast disk. The files do not depend on `threads`.
+  int64_t max_file_bytes = int64_t{256} << 20;
+  int threads = 4;
 };
 
 // Saves, lists, reads and removes checkpoints in one folder. Used by one thread at a time. `fs`
 // must outlive it. Invalid options (keep below 1, an empty folder) are an INVALID_ARGUMENT error of
-// every method.
+// every method. Save returns when the checkpoint is complete; async_checkpoint.h saves in the
+// background.
 class CheckpointManager {
  public:
   // Accesses nothing yet; `folder` is created when it is needed.
@@ -161,6 +169,8 @@ class CheckpointManager {
   absl::StatusOr<Checkpoint> ReadOnce(int64_t step);
   // Whether a checkpoint of `step` may be published.
   absl::Status CheckMayPublish(const CheckpointScan& scan, int64_t step) const;
+  // Writes the arrays of a checkpoint; after an error, removes what was written.
+  absl::StatusOr<std::vector<ManifestFile>> WriteFiles(const Checkpoint& checkpoint);
   absl::Status Publish(const Manifest& manifest);
   absl::StatusOr<Saved> CleanUpAfter(const Manifest& manifest);
   absl::Status RemoveUnfinished(const CheckpointScan& scan);

@@ -93,6 +93,20 @@ absl::StatusOr<Weights> ReadSummed(io::FileSystem& fs, absl::string_view uri,
 
 }  // namespace
 
+std::vector<base::NamedArrays> SplitArrays(const base::NamedArrays& arrays, int64_t max_bytes) {
+  std::vector<base::NamedArrays> parts(1);
+  int64_t bytes = 0;  // of the last part
+  for (const auto& [name, array] : arrays) {
+    if (!parts.back().empty() && array.num_bytes() > max_bytes - bytes) {
+      parts.emplace_back();
+      bytes = 0;
+    }
+    parts.back().Append(name, array);
+    bytes += array.num_bytes();
+  }
+  return parts;
+}
+
 absl::StatusOr<ManifestFile> WriteArrays(io::FileSystem& fs, absl::string_view folder_uri,
                                          const std::string& name, const Weights& weights) {
   const std::string uri = io::JoinPath(folder_uri, name);

@@ -1,7 +1,9 @@
 // Array files of a checkpoint, with their checksums. Internal to room save.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,6 +14,10 @@
 #include "penstock/save/save.h"
 
 namespace penstock::save {
+
+// Distributes arrays over files, in their order: at most `max_bytes` in each, except that a larger
+// array has a file of its own. There is at least one file.
+std::vector<base::NamedArrays> SplitArrays(const base::NamedArrays& arrays, int64_t max_bytes);
 
 // Writes a safetensors file and compares its size with the one that the file system reports. After
 // an error the file may exist, but no manifest names it.

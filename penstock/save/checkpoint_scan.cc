@@ -23,16 +23,6 @@ namespace {
 // Eight digits, so that names sort by step; more digits if the step needs them.
 std::string FolderName(int64_t step) { return absl::StrFormat("step-%08d", step); }
 
-std::optional<int64_t> StepOf(absl::string_view name) {
-  absl::string_view digits = name;
-  int64_t step = 0;
-  if (!absl::ConsumePrefix(&digits, "step-") || !absl::SimpleAtoi(digits, &step) || step < 0 ||
-      FolderName(step) != name) {
-    return std::nullopt;
-  }
-  return step;
-}
-
 bool IsStateName(absl::string_view name) {
   return absl::ConsumePrefix(&name, "state-") && absl::ConsumeSuffix(&name, ".safetensors") &&
          name.size() == 16 && std::all_of(name.begin(), name.end(), absl::ascii_isxdigit);
@@ -53,19 +43,11 @@ absl::Status Contradiction(absl::string_view uri, absl::string_view found) {
                    "); the store contradicts itself, try again"));
 }
 
-absl::StatusOr<Manifest> OpenManifest(io::FileSystem& fs, const std::string& uri, int64_t step) {
-  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::RandomAccessFile> file, fs.OpenRandomAccess(uri));
-  if (file->size() > kMaxManifestBytes) {
+absl::StatusOr<Manifest> OpenManifestOf(io::FileSystem& fs, const std::string& uri, int64_t step) {
+  PENSTOCK_ASSIGN_OR_RETURN(Manifest manifest, OpenManifest(fs, uri));
+  if (manifest.step != step) {
     return absl::DataLossError(
-        absl::StrCat(io::DisplayName(uri), ": ", file->size(), " bytes, too large for a manifest"));
-  }
-  std::string text(static_cast<size_t>(file->size()), '\0');
-  PENSTOCK_RETURN_IF_ERROR(ReadExactly(*file, 0, absl::MakeSpan(text)));
-  absl::StatusOr<Manifest> manifest = ParseManifest(text);
-  if (!manifest.ok()) return base::WithContext(manifest.status(), io::DisplayName(uri));
-  if (manifest->step != step) {
-    return absl::DataLossError(
-        absl::StrCat(io::DisplayName(uri), ": is the manifest of step ", manifest->step));
+        absl::StrCat(io::DisplayName(uri), ": is the manifest of step ", manifest.step));
   }
   return manifest;
 }
@@ -114,7 +96,7 @@ absl::StatusOr<StepEntry> LookAtStep(io::FileSystem& fs, const std::string& fold
   if (absl::IsNotFound(files.status())) return Contradiction(uri, files.status().message());
   if (!files.ok()) return files.status();
   const std::string manifest_uri = io::JoinPath(uri, kManifestName);
-  absl::StatusOr<Manifest> manifest = OpenManifest(fs, manifest_uri, step);
+  absl::StatusOr<Manifest> manifest = OpenManifestOf(fs, manifest_uri, step);
   if (absl::IsNotFound(manifest.status()) && Lists(*files, kManifestName)) {
     return Contradiction(manifest_uri, manifest.status().message());
   }
@@ -166,7 +148,7 @@ absl::StatusOr<Look> LookOnce(io::FileSystem& fs, const std::string& folder) {
   if (absl::IsNotFound(entries.status())) return look;
   if (!entries.ok()) return entries.status();
   for (const io::FileInfo& info : *entries) {
-    const std::optional<int64_t> step = StepOf(io::Basename(info.uri));
+    const std::optional<int64_t> step = StepOfFolder(io::Basename(info.uri));
     if (!step.has_value() || !info.is_directory) continue;
     absl::StatusOr<StepEntry> entry = LookAtStep(fs, folder, *step);
     if (entry.ok()) {
@@ -186,6 +168,16 @@ absl::StatusOr<Look> LookOnce(io::FileSystem& fs, const std::string& folder) {
 
 std::string StepFolder(absl::string_view folder, int64_t step) {
   return io::JoinPath(folder, FolderName(step));
+}
+
+std::optional<int64_t> StepOfFolder(absl::string_view name) {
+  absl::string_view digits = name;
+  int64_t step = 0;
+  if (!absl::ConsumePrefix(&digits, "step-") || !absl::SimpleAtoi(digits, &step) || step < 0 ||
+      FolderName(step) != name) {
+    return std::nullopt;
+  }
+  return step;
 }
 
 std::string NewStateName() {
@@ -245,13 +237,26 @@ absl::StatusOr<bool> IsListed(io::FileSystem& fs, const std::string& folder_uri,
   return Lists(*files, name);
 }
 
+absl::StatusOr<Manifest> OpenManifest(io::FileSystem& fs, const std::string& uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::RandomAccessFile> file, fs.OpenRandomAccess(uri));
+  if (file->size() > kMaxManifestBytes) {
+    return absl::DataLossError(
+        absl::StrCat(io::DisplayName(uri), ": ", file->size(), " bytes, too large for a manifest"));
+  }
+  std::string text(static_cast<size_t>(file->size()), '\0');
+  PENSTOCK_RETURN_IF_ERROR(ReadExactly(*file, 0, absl::MakeSpan(text)));
+  absl::StatusOr<Manifest> manifest = ParseManifest(text);
+  if (!manifest.ok()) return base::WithContext(manifest.status(), io::DisplayName(uri));
+  return manifest;
+}
+
 absl::StatusOr<Manifest> ReadManifest(io::FileSystem& fs, const std::string& folder, int64_t step) {
   const std::string folder_uri = StepFolder(folder, step);
   const std::string uri = io::JoinPath(folder_uri, kManifestName);
-  absl::StatusOr<Manifest> manifest = OpenManifest(fs, uri, step);
+  absl::StatusOr<Manifest> manifest = OpenManifestOf(fs, uri, step);
   if (!absl::IsNotFound(manifest.status())) return manifest;
   PENSTOCK_ASSIGN_OR_RETURN(bool listed, IsListed(fs, folder_uri, kManifestName));
-  manifest = OpenManifest(fs, uri, step);
+  manifest = OpenManifestOf(fs, uri, step);
   if (!absl::IsNotFound(manifest.status())) return manifest;
   if (!listed) {
     PENSTOCK_ASSIGN_OR_RETURN(listed, IsListed(fs, folder_uri, kManifestName));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ inline constexpr absl::string_view kManifestName = "checkpoint.json";
 
 // The URI of the folder of one step, "<folder>/step-00002000".
 std::string StepFolder(absl::string_view folder, int64_t step);
+
+// The step of a folder by its name, "step-00002000"; no value if it has another name.
+std::optional<int64_t> StepOfFolder(absl::string_view name);
 
 // A new random name of an array file, "state-5c1f09aa37d2e481.safetensors".
 std::string NewStateName();
@@ -56,6 +60,9 @@ struct CheckpointScan {
 // contradicts itself.
 absl::StatusOr<CheckpointScan> ScanCheckpoints(io::FileSystem& fs, const std::string& folder,
                                                const std::set<int64_t>& unreadable);
+
+// Reads the manifest `uri` once.
+absl::StatusOr<Manifest> OpenManifest(io::FileSystem& fs, const std::string& uri);
 
 // Reads the manifest of a step. NOT_FOUND only if opening it and listing its folder both report
 // that it does not exist, twice.

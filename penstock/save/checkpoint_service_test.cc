@@ -14,6 +14,7 @@
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/io/testing/fake_time.h"
 #include "penstock/io/testing/scripted_gcs.h"
+#include "penstock/save/async_checkpoint.h"
 #include "penstock/save/checkpoint.h"
 
 namespace penstock::save {
@@ -48,9 +49,10 @@ std::vector<NamedFault> Faults() {
           {"ShortAnswer", {.cut_after = 20, .understates_length = true}}};
 }
 
-class CheckpointService : public testing::TestWithParam<NamedFault> {
+// A store with complete checkpoints of steps 100 and 200.
+class StoreTest : public testing::Test {
  protected:
-  CheckpointService() {
+  StoreTest() {
     const std::shared_ptr<io::FileSystem> memory = io::MakeMemoryFileSystem();
     CheckpointManager manager(*memory, "memory://bucket/run", {.keep = 5});
     for (int64_t step : {100, 200}) {
@@ -88,6 +90,8 @@ class CheckpointService : public testing::TestWithParam<NamedFault> {
       io::MakeGcsFileSystem(io::MakeMemoryFileSystem(), {.http = time_.Http(), .seed = 1});
 };
 
+class CheckpointService : public StoreTest, public testing::WithParamInterface<NamedFault> {};
+
 INSTANTIATE_TEST_SUITE_P(Faults, CheckpointService, testing::ValuesIn(Faults()),
                          [](const auto& info) { return std::string(info.param.name); });
 
@@ -120,6 +124,22 @@ TEST_P(CheckpointService, PersistentFaultIsAnError) {
       EXPECT_FALSE(restored.ok());
     }
   }
+}
+
+// The store answers 503 for longer than requests are repeated: training gets the error, and the
+// checkpoints stay.
+TEST_F(StoreTest, AsynchronousSaveReturnsErrorOfUnavailableStore) {
+  AsyncCheckpointManager checkpoints(*fs_, gcs_.Uri("run"), {.checkpoints = {.keep = 1}});
+  gcs_.SetScript([](const Request&) { return Fault{.status = 503}; });
+  checkpoints.Save({.step = 300, .arrays = {{"w", base::Array::Of<float>({2}, {300, 1})}}});
+  const absl::Status status = checkpoints.Wait();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(testing::HasSubstr("saving a checkpoint of step 300"),
+                             testing::HasSubstr("503")));
+  gcs_.SetScript([](const Request&) { return Fault{}; });
+  ExpectTheNewestOrAnError(Resume());
+  EXPECT_TRUE(Resume().ok());
 }
 
 }  // namespace checkpoint_service_test

@@ -12,6 +12,7 @@
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
+#include "penstock/save/checkpoint_format.h"
 #include "penstock/save/npz.h"
 #include "penstock/save/pytorch.h"
 #include "penstock/save/quoted.h"
@@ -59,8 +60,7 @@ absl::StatusOr<const Format*> FindFormat(io::FileSystem& fs, absl::string_view u
   }
   if (probe.is_directory) {
     return absl::InvalidArgumentError(
-        absl::StrCat(io::DisplayName(uri), ": is a folder, and in none of the formats ", Names(),
-                     "; a folder of checkpoints is read by CheckpointManager"));
+        absl::StrCat(io::DisplayName(uri), ": is a folder, and in none of the formats ", Names()));
   }
   return absl::DataLossError(absl::StrCat(
       io::DisplayName(uri), ": is not a weights file: its first bytes match none of ", Names()));
@@ -100,7 +100,7 @@ absl::Span<const Format> Formats() {
       // A row for each format.
       SafetensorsFormat(),  SafetensorsIndexFormat(), NpzFormat(),
       PyTorchZipFormat(),   PyTorchStreamFormat(),    XserFormat(),
-      TensorBundleFormat(),
+      TensorBundleFormat(), CheckpointFormat(),
   };
   return *table;
 }

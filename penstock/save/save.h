@@ -3,6 +3,8 @@
 //
 //   save.h         Weights, independent of the format; read, write and inspect files of weights
 //   checkpoint.h   CheckpointManager: atomic checkpoints, from which training resumes
+//   async_checkpoint.h  AsyncCheckpointManager: checkpoints that are written in the background
+//   checkpoint_format.h  checkpoints as files of weights
 //   format.h       the table of formats; how to add one
 //   safetensors.h  the safetensors format: reader (all, one tensor, header only) and writer
 //   safetensors_index.h  safetensors in several files with an index
@@ -80,7 +82,8 @@ struct Contents {
 };
 
 // Reads a file of weights. The format is detected by the first bytes of the file, not by its name;
-// a TensorFlow checkpoint is addressed by its prefix, its index or one of its data files.
+// a TensorFlow checkpoint is addressed by its prefix, its index or one of its data files, a training
+// checkpoint by its folder or by the folder of the run, of which the newest one is read.
 absl::StatusOr<Weights> ReadWeights(io::FileSystem& fs, absl::string_view uri);
 
 struct WriteOptions {

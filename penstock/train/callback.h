@@ -95,6 +95,13 @@ class TrainingContext {
   virtual ~TrainingContext() = default;
   // Ends the training after this callback. The first reason given is kept in History.stop_reason.
   virtual void Stop(std::string reason) = 0;
+  // Ends the training like Stop, but leaves it unfinished, to be resumed from a checkpoint: a
+  // validation in progress has no result, and EpochEnd is not called for an unfinished epoch.
+  // History.interrupted tells the caller of Fit. After Stop it has no effect and returns false.
+  virtual bool Interrupt(std::string reason) {
+    Stop(std::move(reason));
+    return true;
+  }
   // The whole state by name, as of the last completed step; blocks on the devices. Names under
   // "run/" are the callbacks' arrays (SaveArrays) and the history.
   virtual absl::StatusOr<base::NamedArrays> State() = 0;
@@ -114,6 +121,8 @@ class TrainingContext {
   virtual absl::Status SetLearningRate(double rate) = 0;
   // In TrainEnd: whether the training ended with an error.
   virtual bool failed() const { return false; }
+  // In TrainEnd: whether the training is unfinished, and is to be resumed (Interrupt).
+  virtual bool interrupted() const { return false; }
   // The rest of a checkpoint, besides State: position, iterator state, callbacks' state, history,
   // a description of the model. JSON.
   virtual std::string Progress() = 0;
@@ -260,7 +269,9 @@ class Callback {
   // State that Restore gets back when the training is resumed. JSON; empty: none.
   virtual std::string Save() const { return ""; }
   virtual absl::Status Restore(absl::string_view /*saved*/) { return absl::OkStatus(); }
-  // Arrays of the state. They are restored before Restore is called; empty if none were saved.
+  // Arrays of the state. They are restored before Restore is called; empty if none were saved. They
+  // must not be written afterwards (replace them instead): a checkpoint that shares their memory
+  // may still be in progress.
   virtual base::NamedArrays SaveArrays() const { return {}; }
   virtual absl::Status RestoreArrays(const base::NamedArrays& /*arrays*/) {
     return absl::OkStatus();

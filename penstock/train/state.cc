@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/random.h"
@@ -69,6 +70,11 @@ StateLayout StateLayout::Make(const Objective& objective) {
     }
   }
   return layout;
+}
+
+bool IsTrainingState(absl::string_view name) {
+  return absl::StartsWith(name, "optimizer/") || absl::StartsWith(name, "metrics/") ||
+         absl::StartsWith(name, "run/") || name == "random/key" || name == "halted";
 }
 
 NamedArrays InitialState(const StateLayout& layout, NamedArrays variables,
@@ -152,7 +158,7 @@ absl::StatusOr<NamedArrays> DeviceState::Get(const StateLayout& layout, int begi
   NamedArrays out;
   for (int i = begin; i < end; ++i) {
     PENSTOCK_RETURN_IF_ERROR(events[i - begin]->Await());
-    out.Set(layout.entries[i].name, arrays[i - begin]);
+    out.Append(layout.entries[i].name, arrays[i - begin]);
   }
   return out;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 #include "penstock/base/array.h"
 #include "penstock/train/objective.h"
@@ -50,6 +51,10 @@ struct StateLayout {
   static StateLayout Make(const Objective& objective);
   int size() const { return static_cast<int>(entries.size()); }
 };
+
+// Whether a checkpoint's array of this name is something else than a variable: a part of the state
+// above, or of the run ("run/history/loss"). A variable may have such a name, too.
+bool IsTrainingState(absl::string_view name);
 
 // Initial values of a whole state, with these values of the variables. `seed`: of the RNG key.
 NamedArrays InitialState(const StateLayout& layout, NamedArrays variables,

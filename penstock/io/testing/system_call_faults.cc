@@ -39,10 +39,14 @@ bool Fails(const char* call) {
   const bool is_this = std::this_thread::get_id() == state.armed_by;
   if (fault.threads != Threads::kAll && is_this != (fault.threads == Threads::kThis)) return false;
   const int number = state.calls.made[call]++;
-  if (fault.call != call || (fault.error == 0 && !fault.kill)) return false;
+  if (fault.call != call || (fault.error == 0 && !fault.kill && fault.signal == 0)) return false;
   if (number != fault.number && !(fault.persistent && number > fault.number)) return false;
   if (fault.kill) ::raise(SIGKILL);
   state.calls.hit = true;
+  if (fault.signal != 0) {
+    ::raise(fault.signal);
+    return false;
+  }
   errno = fault.error;
   return true;
 }

@@ -20,6 +20,7 @@ struct SystemCallFault {
   bool persistent = false;  // all later calls fail as well
   int error = 0;            // the errno
   bool kill = false;        // crash point: SIGKILL before the call instead of an error
+  int signal = 0;           // raised before the call, which is made then
   bool one_byte = false;    // reads and writes transfer one byte at a time
   // Threads whose calls are counted and fail: all, the thread that arms the fault, or the others.
   // The order of calls is deterministic for one thread only.

@@ -7,7 +7,7 @@
 
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
-#include "penstock/save/checkpoint.h"
+#include "penstock/save/async_checkpoint.h"
 #include "penstock/train/callbacks/monitored.h"
 #include "penstock/train/callbacks/option_checks.h"
 
@@ -25,12 +25,15 @@ class CheckpointCallback : public Callback {
       : options_(options),
         names_(names),
         fs_(options.file_system != nullptr ? options.file_system : io::FileSystem::Default()),
-        manager_(*fs_, options.folder,
-                 {.keep = std::max(options.keep, 1), .keep_best = !options.keep_best.empty()}),
+        checkpoints_(*fs_, options.folder,
+                     {.checkpoints = {.keep = std::max(options.keep, 1),
+                                      .keep_best = !options.keep_best.empty()},
+                      .asynchronous = options.asynchronous}),
         best_(options.keep_best, options.mode) {}
 
   bool RunsLast() const override { return true; }
   bool WantsState(const Position& position) const override {
+    if (due_after_.has_value() && position.total_steps > *due_after_) return true;
     return options_.every_steps > 0 && position.total_steps % options_.every_steps == 0;
   }
 
@@ -40,9 +43,14 @@ class CheckpointCallback : public Callback {
     PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(who, "every_epochs", options_.every_epochs));
     PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(who, names_.every_steps, options_.every_steps));
     PENSTOCK_RETURN_IF_ERROR(CheckAtLeast(who, "keep", options_.keep, 1));
-    if (options_.every_epochs == 0 && options_.every_steps == 0) {
+    if (options_.every < absl::ZeroDuration()) {
+      return absl::InvalidArgumentError(absl::StrCat(who, "'s every must not be negative, got ",
+                                                     absl::FormatDuration(options_.every)));
+    }
+    if (options_.every_epochs == 0 && options_.every_steps == 0 &&
+        options_.every == absl::ZeroDuration() && options_.termination == nullptr) {
       return absl::InvalidArgumentError(
-          "Checkpoint would never save: every_epochs and every_steps are both 0");
+          "Checkpoint would never save: every_epochs, every_steps and every are all 0");
     }
     if (!options_.keep_best.empty()) {
       PENSTOCK_RETURN_IF_ERROR(
@@ -55,12 +63,14 @@ class CheckpointCallback : public Callback {
   absl::Status TrainBegin(TrainingContext& context) override {
     saved_step_ = -1;
     score_ = std::nullopt;
+    due_after_ = unsaved_end_ = std::nullopt;
+    saved_at_ = options_.clock->Seconds();
     if (!options_.keep_best.empty()) {
       PENSTOCK_ASSIGN_OR_RETURN(
           best_, Monitored::Begin(context, kKeepBest, options_.keep_best, options_.mode));
     }
     if (!options_.resume) return CheckThatNoneIsThere();
-    absl::StatusOr<save::Restored> newest = manager_.ReadLatest();
+    absl::StatusOr<save::Restored> newest = checkpoints_.WhenIdle().ReadLatest();
     // NOT_FOUND: the folder's own listing shows no checkpoint.
     if (absl::IsNotFound(newest.status())) return absl::OkStatus();
     if (!newest.ok()) return newest.status();
@@ -82,22 +92,39 @@ class CheckpointCallback : public Callback {
     return absl::OkStatus();
   }
 
-  absl::Status BatchEnd(TrainingContext& context, const Position& position, const Logs&) override {
-    return WantsState(position) ? SaveState(context, position.total_steps) : absl::OkStatus();
+  absl::Status BatchBegin(TrainingContext&, const Position& position) override {
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
+    // After the execution that is dispatched next: the loop then waits for it (WantsState), and
+    // nothing else is in flight.
+    if (Terminated() || IsTime()) due_after_ = position.total_steps;
+    return absl::OkStatus();
   }
 
-  // Saves the completed steps, and the depth of the loop that is compiled now.
+  absl::Status BatchEnd(TrainingContext& context, const Position& position, const Logs&) override {
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
+    if (!WantsState(position)) return absl::OkStatus();
+    PENSTOCK_RETURN_IF_ERROR(SaveState(context, position.total_steps));
+    if (Terminated()) Interrupt(context);
+    return absl::OkStatus();
+  }
+
+  // Saves the completed steps, and the depth of the loop that is compiled now; waits until they are
+  // safe, because the compilation may use up all memory.
   absl::Status BeforeCompiling(TrainingContext& context, const Position& position) override {
-    if (saved_step_ == position.total_steps && saved_state_ == context.Progress()) {
-      return absl::OkStatus();
+    if (saved_step_ != position.total_steps || saved_state_ != context.Progress()) {
+      PENSTOCK_RETURN_IF_ERROR(SaveState(context, position.total_steps));
     }
-    return SaveState(context, position.total_steps);
+    return checkpoints_.Wait();
   }
 
   // Before validation and what other callbacks do at the end of an epoch, which may fail. A run
   // that is resumed here does both again.
   absl::Status EpochTrained(TrainingContext& context, const Position& position) override {
-    if (!IsDue(position)) return absl::OkStatus();
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
+    if (!IsDue(position)) {
+      unsaved_end_ = position.total_steps;
+      return absl::OkStatus();
+    }
     if (saved_step_ != position.total_steps) return SaveState(context, position.total_steps);
     // The last step was saved already; only the position changes: the epoch has no more steps.
     if (!resumed_) {
@@ -107,16 +134,44 @@ class CheckpointCallback : public Callback {
     return absl::OkStatus();
   }
 
-  absl::Status EpochEnd(TrainingContext&, const Position& position, const Logs& logs) override {
-    if (options_.keep_best.empty() || !IsDue(position)) return absl::OkStatus();
-    PENSTOCK_ASSIGN_OR_RETURN(const std::optional<double> value, best_.Value(logs, position.epoch));
-    if (value.has_value() && saved_step_ == position.total_steps) Annotate(best_.Score(*value));
+  absl::Status TestBegin(InferenceContext& validation) override {
+    return InterruptValidation(validation);
+  }
+  absl::Status TestBatchEnd(InferenceContext& validation, int64_t, const Logs&) override {
+    return InterruptValidation(validation);
+  }
+
+  absl::Status EpochEnd(TrainingContext& context, const Position& position,
+                        const Logs& logs) override {
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
+    if (!options_.keep_best.empty() && IsDue(position)) {
+      PENSTOCK_ASSIGN_OR_RETURN(const std::optional<double> value,
+                                best_.Value(logs, position.epoch));
+      if (value.has_value() && saved_step_ == position.total_steps) Annotate(best_.Score(*value));
+    }
+    // After the last epoch there is nothing to resume.
+    if (Terminated() && position.epoch + 1 < context.epochs()) {
+      if (saved_step_ != position.total_steps) {
+        PENSTOCK_RETURN_IF_ERROR(SaveState(context, position.total_steps));
+      }
+      Interrupt(context);
+    }
     return absl::OkStatus();
   }
 
   absl::Status TrainEnd(TrainingContext& context) override {
-    if (!options_.remove_at_end || context.failed()) return absl::OkStatus();
-    return base::WithContext(manager_.RemoveNewerThan(-1), "removing the checkpoints");
+    const absl::Status written = checkpoints_.Wait();
+    if (!written.ok()) {
+      if (context.failed()) {  // Fit returns another error
+        std::fprintf(stderr, "warning: %s\n", std::string(written.message()).c_str());
+      }
+      return written;
+    }
+    if (!options_.remove_at_end || context.failed() || context.interrupted()) {
+      return absl::OkStatus();
+    }
+    return base::WithContext(checkpoints_.WhenIdle().RemoveNewerThan(-1),
+                             "removing the checkpoints");
   }
 
  private:
@@ -128,55 +183,76 @@ class CheckpointCallback : public Callback {
 
   // Another run's checkpoints would be taken for this one's, and removed as superfluous.
   absl::Status CheckThatNoneIsThere() {
-    PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, manager_.List());
+    PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, checkpoints_.WhenIdle().List());
     if (list.complete.empty()) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
         io::DisplayName(options_.folder), " has checkpoints of an earlier run, up to step ",
         list.complete.back().step, ", but `resume` is false; use another folder, or remove them"));
   }
 
+  bool Terminated() const {
+    return options_.termination != nullptr && options_.termination->received();
+  }
+
+  // Whether a save is due by time. One that would wait for the previous one is postponed.
+  bool IsTime() const {
+    return options_.every > absl::ZeroDuration() &&
+           options_.clock->Seconds() - saved_at_ >= absl::ToDoubleSeconds(options_.every) &&
+           !checkpoints_.busy();
+  }
+
+  bool Interrupt(TrainingContext& context) const {
+    return context.Interrupt(absl::StrCat(
+        "SIGTERM was received; the checkpoint of step ", saved_step_, " is saved in ",
+        io::DisplayName(options_.folder), ", run the program again to resume from it"));
+  }
+
+  absl::Status InterruptValidation(InferenceContext& validation) {
+    TrainingContext* const context = validation.training();
+    if (context == nullptr) return absl::OkStatus();  // an evaluation
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
+    if (!Terminated()) return absl::OkStatus();
+    if (unsaved_end_.has_value()) PENSTOCK_RETURN_IF_ERROR(SaveState(*context, *unsaved_end_));
+    if (Interrupt(*context)) validation.Stop();
+    return absl::OkStatus();
+  }
+
   absl::Status SaveState(TrainingContext& context, int64_t step) {
+    // Before the state is copied, so that there is only one copy.
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_.Wait());
+    saved_at_ = options_.clock->Seconds();
     PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays state, context.State());
     std::string progress = context.Progress();
     // A second one of the same step is of the same weights.
     if (saved_step_ != step) score_ = std::nullopt;
-    const absl::StatusOr<save::Saved> saved = manager_.Save(
+    checkpoints_.Save(
         {.step = step, .arrays = std::move(state), .state = progress, .score = score_});
-    if (!saved.ok())
-      return base::WithContext(saved.status(), absl::StrCat("saving a checkpoint of step ", step));
-    WarnOfCleanup(saved->cleanup);
     saved_step_ = step;
     saved_state_ = std::move(progress);
     resumed_ = false;
-    return absl::OkStatus();
+    due_after_ = unsaved_end_ = std::nullopt;
+    return checkpoints_.TakeError();  // of this one, if it is not asynchronous
   }
 
   // Failing here is only a warning: the arrays are safe, and a run can resume from the checkpoint.
   void Annotate(std::optional<double> score) {
     score_ = score;
-    const absl::StatusOr<save::Saved> saved = manager_.Annotate(saved_step_, saved_state_, score);
-    if (saved.ok()) return WarnOfCleanup(saved->cleanup);
-    std::fprintf(stderr, "warning: the checkpoint of step %lld is saved, but not its %s: %s\n",
-                 static_cast<long long>(saved_step_),
-                 score.has_value() ? options_.keep_best.c_str() : "end of epoch",
-                 std::string(saved.status().message()).c_str());
-  }
-
-  static void WarnOfCleanup(const absl::Status& cleanup) {
-    if (cleanup.ok()) return;
-    std::fprintf(stderr,
-                 "warning: the checkpoint is saved, but older ones could not be removed: %s\n",
-                 std::string(cleanup.message()).c_str());
+    checkpoints_.Annotate(saved_step_, saved_state_, score);
   }
 
   CheckpointOptions options_;
   OptionNames names_;
   std::shared_ptr<io::FileSystem> fs_;
-  save::CheckpointManager manager_;
+  save::AsyncCheckpointManager checkpoints_;
   int64_t saved_step_ = -1;  // of the newest checkpoint of this training
   std::string saved_state_;
   std::optional<double> score_;  // its
   bool resumed_ = false;         // it is the one that was resumed from
+  double saved_at_ = 0;          // when the last save began, or the training
+  // A save is due by time or SIGTERM at the first BatchEnd after this step.
+  std::optional<int64_t> due_after_;
+  // An epoch has ended with this step and was not saved then, nor was a later step.
+  std::optional<int64_t> unsaved_end_;
   Monitored best_;
 };
 
@@ -188,7 +264,8 @@ std::shared_ptr<Callback> BackupAndRestore(const BackupAndRestoreOptions& option
                         .every_epochs = options.save_freq == 0 ? 1 : 0,
                         .every_steps = options.save_freq,
                         .keep = 1,
-                        .remove_at_end = options.delete_checkpoint},
+                        .remove_at_end = options.delete_checkpoint,
+                        .termination = options.termination},
       OptionNames{"BackupAndRestore", "backup_dir", "save_freq"});
 }
 

@@ -256,6 +256,57 @@ TEST(ResumeAccepts, ChangedTrainingOptions) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// A run that lost half of its devices, or got more: the numbers of one that was not interrupted, up
+// to the order of the sums. Its network computes the same on any number of replicas: each of them
+// would draw its own numbers in Dropout.
+TEST(ResumeAccepts, AnotherNumberOfReplicas) {
+  struct Run {
+    History history;
+    base::NamedArrays weights;
+  };
+  const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
+  const nn::Symbol h = nn::BatchNormalization({.momentum = 0.9, .synchronized = true})(
+      nn::Dense({.units = 8, .activation = "tanh"})(x));
+  const nn::Network network({x}, {nn::Dense({.units = 3})(h)});
+  // Trains until step `end`; 0: to the end.
+  const auto train = [&](const std::shared_ptr<io::FileSystem>& fs, int replicas,
+                         int64_t end) -> absl::StatusOr<Run> {
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const auto trainer,
+        SmallTrainer(
+            {.network = network, .optimizer = nn::Adam({.epsilon = 1e-3}), .replicas = replicas}));
+    const data::Dataset validation = data::Dataset::FromArrays(Points(10, 2)).Batch(8);
+    const auto ends = LambdaCallback({.on_train_batch_end = [&](TrainingContext&,
+                                                                const Position& at, const Logs&) {
+      return at.total_steps == end ? absl::CancelledError("the machine is gone") : absl::OkStatus();
+    }});
+    FitOptions fit{.epochs = kEpochs, .callbacks = {ends}, .validation_data = &validation};
+    fit.callbacks.push_back(Checkpoint({.folder = kFolder, .every_steps = 2, .file_system = fs}));
+    Run run;
+    PENSTOCK_ASSIGN_OR_RETURN(run.history, trainer->Fit(Rows().Shuffle(20).Batch(8), fit));
+    PENSTOCK_ASSIGN_OR_RETURN(run.weights, trainer->Weights());
+    return run;
+  };
+  const absl::StatusOr<Run> whole = train(io::MakeMemoryFileSystem(), 1, 0);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  for (const std::vector<int>& replicas : {std::vector{2, 1, 2}, {1, 3, 2}}) {
+    const std::shared_ptr<io::FileSystem> fs = io::MakeMemoryFileSystem();
+    // In the middle of the second epoch, and in the third one.
+    ASSERT_TRUE(absl::IsCancelled(train(fs, replicas[0], 7).status()));
+    ASSERT_TRUE(absl::IsCancelled(train(fs, replicas[1], 11).status()));
+    const absl::StatusOr<Run> run = train(fs, replicas[2], 0);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_LT(testing::LargestDifference(whole->weights, run->weights), 1e-5);
+    ASSERT_EQ(run->history.epochs.size(), whole->history.epochs.size());
+    for (size_t e = 0; e < whole->history.epochs.size(); ++e) {
+      for (const auto& [name, value] : whole->history.epochs[e]) {
+        ASSERT_NE(run->history.epochs[e].Find(name), nullptr) << name;
+        EXPECT_NEAR(*run->history.epochs[e].Find(name), value, 1e-5) << name << ", epoch " << e;
+      }
+    }
+  }
+}
+
 // Rewrites the saved progress in the format of an older version.
 void Rewrite(io::FileSystem& fs, const std::function<void(nlohmann::ordered_json&)>& change) {
   save::CheckpointManager manager(fs, kFolder);

@@ -49,6 +49,13 @@ void TrainingLoop::Stop(std::string reason) {
   stopping_ = true;
 }
 
+bool TrainingLoop::Interrupt(std::string reason) {
+  if (stopping_) return false;
+  progress_.history.interrupted = true;
+  Stop(std::move(reason));
+  return true;
+}
+
 absl::StatusOr<NamedArrays> TrainingLoop::State() {
   return CheckpointArrays(fit_, callbacks_, progress_);
 }
@@ -219,12 +226,17 @@ absl::Status TrainingLoop::EndEpoch() {
   // Before anything that may fail: validation, a full disk under a log.
   PENSTOCK_RETURN_IF_ERROR(ForEachCallback(
       "EpochTrained", [&](Callback& c) { return c.EpochTrained(*this, progress_.completed); }));
+  if (progress_.history.interrupted) return absl::OkStatus();
   FitStats stats = meter_.Take();
   stats.steps = progress_.completed.step - epoch_first_step_;
   progress_.history.stats.push_back(stats);
   if (fit_.validation.has_value() &&
       (progress_.completed.epoch + 1) % fit_.options.validation_freq == 0) {
     const absl::StatusOr<Logs> validation = Validate();
+    if (progress_.history.interrupted && validation.ok()) {
+      progress_.history.stats.pop_back();
+      return absl::OkStatus();
+    }
     if (!validation.ok()) return base::WithContext(validation.status(), "validation");
     for (const auto& [name, value] : *validation) {
       progress_.logs.Set(absl::StrCat("val_", name), value);

@@ -41,6 +41,7 @@ class TrainingLoop final : public TrainingContext {
 
   // TrainingContext, for the callbacks.
   void Stop(std::string reason) override;
+  bool Interrupt(std::string reason) override;
   absl::StatusOr<NamedArrays> State() override;
   absl::StatusOr<NamedArrays> Weights() override { return model_.Weights(); }
   absl::Status SetWeights(const NamedArrays& weights) override {
@@ -51,6 +52,7 @@ class TrainingLoop final : public TrainingContext {
   absl::StatusOr<double> LearningRate() override { return model_.LearningRate(); }
   absl::Status SetLearningRate(double rate) override { return model_.SetLearningRate(rate); }
   bool failed() const override { return !status_.ok(); }
+  bool interrupted() const override { return progress_.history.interrupted; }
   std::string Progress() override;
   absl::Status Resume(const NamedArrays& state, absl::string_view progress) override {
     return RestoreProgress(fit_, callbacks_, state, progress, progress_);

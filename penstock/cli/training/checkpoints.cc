@@ -1,0 +1,59 @@
+#include "penstock/cli/training/checkpoints.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+
+#include "penstock/base/status.h"
+#include "penstock/io/uri.h"
+#include "penstock/io/write_check.h"
+
+namespace penstock::cli {
+
+void Checkpoints::Describe(Options& options) {
+  options.Add("--checkpoints", folder_,
+              "Folder for checkpoints; a restarted run resumes from the newest one. On SIGTERM a "
+              "checkpoint is saved, and the exit code is 75");
+  options
+      .Add("--checkpoint-every", every_,
+           "Save checkpoints also every N steps (500) or after a time (30s, 5m, 1h30m); default: "
+           "only at the end of epochs")
+      .Needs("--checkpoints");
+}
+
+absl::Status Checkpoints::Check() const {
+  if (folder_.empty()) return absl::OkStatus();
+  PENSTOCK_RETURN_IF_ERROR(Frequency().status());
+  return base::WithContext(io::CheckWritableFolder(*io::FileSystem::Default(), folder_),
+                           "--checkpoints");
+}
+
+absl::Status Checkpoints::CatchTermination() {
+  if (folder_.empty()) return absl::OkStatus();
+  PENSTOCK_ASSIGN_OR_RETURN(termination_, base::TerminationSignal::Install());
+  return absl::OkStatus();
+}
+
+std::shared_ptr<train::Callback> Checkpoints::Callback(absl::string_view stage) const {
+  if (folder_.empty()) return nullptr;
+  absl::StatusOr<train::CheckpointOptions> options = Frequency();
+  if (!options.ok()) return nullptr;  // unreachable after Check
+  options->folder = stage.empty() ? folder_ : io::JoinPath(folder_, stage);
+  options->termination = termination_;
+  return train::Checkpoint(*options);
+}
+
+absl::StatusOr<train::CheckpointOptions> Checkpoints::Frequency() const {
+  train::CheckpointOptions options;
+  if (every_.empty()) return options;
+  if (absl::SimpleAtoi(every_, &options.every_steps)) {
+    if (options.every_steps >= 1) return options;
+  } else if (absl::ParseDuration(every_, &options.every) && options.every > absl::ZeroDuration()) {
+    return options;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--checkpoint-every is a number of steps (500) or a time (30s, 5m, 1h30m), got '", every_,
+      "'"));
+}
+
+}  // namespace penstock::cli

@@ -1,0 +1,37 @@
+// Options of `penstock train` for checkpoints: folder, frequency, and what SIGTERM does.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "penstock/base/termination_signal.h"
+#include "penstock/cli/options.h"
+#include "penstock/train/callbacks/checkpoint.h"
+
+namespace penstock::cli {
+
+class Checkpoints {
+ public:
+  void Describe(Options& options);
+  // Checks the values, and that the folder can be written, before any slow work.
+  absl::Status Check() const;
+  // From now on SIGTERM saves a checkpoint and ends the training (exit code 75).
+  absl::Status CatchTermination();
+
+  // The folder; empty: no checkpoints.
+  const std::string& folder() const { return folder_; }
+  // The callback of a stage of the training, with checkpoints in a folder of that name; empty:
+  // there is one stage. Null if there are no checkpoints.
+  std::shared_ptr<train::Callback> Callback(absl::string_view stage) const;
+
+ private:
+  absl::StatusOr<train::CheckpointOptions> Frequency() const;
+
+  std::string folder_, every_;
+  std::shared_ptr<const base::TerminationSignal> termination_;
+};
+
+}  // namespace penstock::cli
