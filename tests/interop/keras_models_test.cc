@@ -1,5 +1,6 @@
 // Compares with Keras how models become files and files become models: descriptions of networks and
-// of compile's arguments, names and order of variables. (save's tests compare the files themselves.)
+// of compile's arguments, names and order of variables. (keras_files_test compares the files
+// themselves.)
 #include <cmath>
 
 #include "absl/strings/ascii.h"
@@ -14,7 +15,7 @@
 #include "penstock/io/file_system.h"
 #include "penstock/keras/keras.h"
 #include "penstock/keras/keras_file.h"
-#include "penstock/keras/keras_variables.h"
+#include "penstock/keras/pretrained.h"
 #include "penstock/save/save.h"
 
 #include "tests/python.h"
@@ -149,28 +150,55 @@ class KerasModels : public ::testing::Test {
         {{"name", name}, {"config", file->metadata.at("config.json")}, {"optimizer", optimizer}});
   }
 
-  // Trains each of the models that Keras has begun to train for one epoch, and adds its file.
-  static void ContinueTrainings(Json& ours, NamedArrays& arrays) {
+  // Trains each of the models that Keras has begun to train for one epoch, and saves it.
+  static void ContinueTrainings() {
     const auto text = io::ReadFile(*io::FileSystem::Default(), *folder_ / "trainings.json");
     ASSERT_TRUE(text.ok()) << text.status();
-    for (const Json& json : Json::parse(*text)) {
-      const std::string name = json["name"];
+    for (const std::string name : Json::parse(*text)) {
       SCOPED_TRACE(name);
-      const save::Weights file = ArchiveOf(json, *tensors_);
-      absl::StatusOr<keras::Model> model = ModelOf(file);
+      auto model = keras::Model::Load(*folder_ / (name + ".keras"));
       ASSERT_TRUE(model.ok()) << model.status();
-      train::Trainer& trainer = **model->trainer();
-      const auto optimizer = keras::OptimizerStateOfKeras(trainer.objective(), file);
-      ASSERT_TRUE(optimizer.ok()) << optimizer.status();
-      auto state = trainer.State();
-      ASSERT_TRUE(state.ok()) << state.status();
-      for (const auto& [entry, array] : *optimizer) state->Set(entry, array);
-      ASSERT_TRUE(trainer.SetState(*state).ok());
       const auto history = model->Fit(*tensors_->Find("train/x"), *tensors_->Find("train/y"),
                                       {.batch_size = 8, .verbose = 0, .shuffle = false});
       ASSERT_TRUE(history.ok()) << history.status();
-      AddFile(name, *model, ours, arrays);
+      const absl::Status saved = model->Save(*folder_ / ("ours_" + name + ".keras"));
+      ASSERT_TRUE(saved.ok()) << saved;
     }
+  }
+
+  // Reads and writes a model in each of Keras's formats.
+  static void ExchangeFiles() {
+    const Array &x = *tensors_->Find("file/x"), &y = *tensors_->Find("file/y");
+    for (const std::string name : {"file.keras", "file.h5"}) {
+      auto model = keras::Model::Load(*folder_ / name);
+      ASSERT_TRUE(model.ok()) << model.status();
+      const auto got = model->Predict(x);
+      ASSERT_TRUE(got.ok()) << got.status();
+      ExpectNear(*got, y, 1e-5, name);
+      const absl::Status saved = model->Save(*folder_ / ("ours_" + name));
+      ASSERT_TRUE(saved.ok()) << saved;
+    }
+    // Weights by their places, into a model whose layers have other names.
+    auto model = keras::Model::Load(*folder_ / "file.keras", {.compile = false});
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_FALSE(model->Evaluate(x, y).ok());
+    ASSERT_TRUE(model->Compile({.loss = "mse", .seed = 3}).ok());
+    for (const std::string name : {"file.weights.h5", "file.h5", "file.keras"}) {
+      ASSERT_TRUE(model->Compile({.loss = "mse", .seed = 3}).ok());
+      const absl::Status loaded = model->LoadWeights(*folder_ / name);
+      ASSERT_TRUE(loaded.ok()) << loaded;
+      ExpectNear(*model->Predict(x), y, 1e-5, name);
+      ASSERT_TRUE(model->Compile({.loss = "mse", .seed = 3}).ok());
+      const auto report = model->LoadWeights(*folder_ / name, {.by_name = true});
+      ASSERT_TRUE(report.ok()) << report.status();
+      EXPECT_EQ(report->loaded.size(), 10u) << report->ToString();
+      ExpectNear(*model->Predict(x), y, 1e-5, name);
+    }
+    const absl::Status saved = model->SaveWeights(*folder_ / "ours_file.weights.h5");
+    ASSERT_TRUE(saved.ok()) << saved;
+    const auto layer = keras::FromFile(*folder_ / "file.keras", {.until = "first"});
+    ASSERT_TRUE(layer.ok()) << layer.status();
+    EXPECT_NE(layer->initial_weights()->Find("first/kernel"), nullptr);
   }
 
   static TemporaryFolder* folder_;
@@ -216,7 +244,9 @@ TEST_F(KerasModels, AreWrittenSoThatKerasPredictsTheSameAndGoesOnTraining) {
     ASSERT_TRUE(model.ok()) << model.status();
     AddFile(name, *model, ours, arrays);
   }
-  ContinueTrainings(ours, arrays);
+  ContinueTrainings();
+  ExchangeFiles();
+  ASSERT_FALSE(HasFailure());
   const auto fs = io::FileSystem::Default();
   ASSERT_TRUE(io::WriteFile(*fs, *folder_ / "ours.json", ours.dump()).ok());
   ASSERT_TRUE(save::WriteWeights(*fs, *folder_ / "ours.safetensors", {.arrays = arrays}).ok());
@@ -242,7 +272,11 @@ TEST_F(KerasModels, AreWrittenSoThatKerasPredictsTheSameAndGoesOnTraining) {
     ExpectNear(*checked->arrays.Find(name), want, 1e-4, name);
     ++compared;
   }
-  EXPECT_EQ(compared, 7 * 8);
+  EXPECT_EQ(compared, 5 * 8);
+  for (const char* name : {"ours_file.keras", "ours_file.h5", "ours_file.weights.h5"}) {
+    ExpectNear(*checked->arrays.Find(absl::StrCat("file/", name)), *tensors_->Find("file/y"), 1e-5,
+               name);
+  }
 }
 
 }  // namespace
