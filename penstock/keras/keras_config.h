@@ -1,9 +1,6 @@
 // Keras's descriptions of networks: config.json of a .keras file (Keras 3), model_config of an .h5
 // file (Keras 2 and 3). Internal to room keras.
 //
-//   PENSTOCK_ASSIGN_OR_RETURN(const nn::Network network, NetworkFromKeras(config, custom_layers));
-//   PENSTOCK_ASSIGN_OR_RETURN(const nlohmann::ordered_json config, NetworkToKeras(network));
-//
 // This is a translation to and from the JSON of nn::Network, whose classes and options have Keras's
 // names. It knows no layers: what differs in a class of Keras is part of the layer's class
 // (nn::KerasForm). Translated are

@@ -26,6 +26,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kConfig[] = "config.json", kMetadata[] = "metadata.json";
 constexpr char kModelConfig[] = "model_config", kTrainingConfig[] = "training_config";
+constexpr char kClassNames[] = "class_names";
 // The version whose layout is written.
 constexpr char kKerasVersion[] = "3.15.1";
 
@@ -83,11 +84,12 @@ absl::Status CheckArrays(const nn::Network& network, const NamedArrays& arrays) 
       wrong.size() > shown ? absl::StrCat("\nand ", wrong.size() - shown, " more") : ""));
 }
 
-// The class names that Penstock adds to metadata.json, which Keras does not read.
+// The class names that Penstock adds where Keras does not look: in metadata.json, in model_config.
 absl::StatusOr<std::vector<std::string>> ClassNamesOf(const save::Weights& file) {
   std::vector<std::string> names;
-  PENSTOCK_ASSIGN_OR_RETURN(const Json metadata, Parse(file, kMetadata));
-  const auto found = metadata.find("class_names");
+  PENSTOCK_ASSIGN_OR_RETURN(
+      const Json metadata, Parse(file, file.metadata.contains(kConfig) ? kMetadata : kModelConfig));
+  const auto found = metadata.find(kClassNames);
   if (found == metadata.end() || !found->is_array()) return names;
   for (const Json& name : *found) {
     if (!name.is_string()) return absl::InvalidArgumentError("a class name is no text");
@@ -230,19 +232,19 @@ absl::StatusOr<save::Weights> KerasModelFile(const train::Trainer& trainer,
   Json metadata = {{"keras_version", kKerasVersion}};
   for (const std::string& name : class_names) {
     PENSTOCK_RETURN_IF_ERROR(nn::CheckName("class", name));
-    metadata["class_names"].push_back(name);
+    metadata[kClassNames].push_back(name);
   }
   save::Weights file;
   if (layout == KerasLayout::kLegacy) {
     Json compile = std::move(config["compile_config"]);
     config.erase("compile_config");
+    if (!class_names.empty()) config[kClassNames] = class_names;
     file.metadata = {{kModelConfig, base::DumpJson(config)}};
     if (compile.is_object()) {
       compile["optimizer_config"] = std::move(compile["optimizer"]);
       compile.erase("optimizer");
       file.metadata[kTrainingConfig] = base::DumpJson(compile);
     }
-    if (!class_names.empty()) file.metadata[kMetadata] = base::DumpJson(metadata);
   } else {
     file.metadata = {{kConfig, base::DumpJson(config)}, {kMetadata, base::DumpJson(metadata)}};
   }
