@@ -13,6 +13,7 @@ penstock_find_library(Protobuf)
 penstock_find_library(Snappy)
 penstock_find_library(PkgConfig)
 pkg_check_modules(SPNG REQUIRED IMPORTED_TARGET spng)
+pkg_check_modules(HDF5 REQUIRED IMPORTED_TARGET hdf5-serial)
 
 # Arrow C++, from the pyarrow wheel.
 if(NOT TARGET penstock::arrow)

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -20,9 +21,11 @@ class Convert : public Command {
     options.Add("in", in_, "Weights file to read; its format is detected").Required();
     options.Add("out", out_, "Weights file to write; the extension selects the format").Required();
     options.AddFlag("--overwrite", overwrite_, "Replace an existing file");
-    options.AddFlag("--variable-names", variable_names_,
-                    "Name tensors of a TensorFlow checkpoint as the variables of its program "
-                    "(conv1/kernel), not by their places (model/layer-1/kernel)");
+    options.AddFlag(
+        "--variable-names", variable_names_,
+        "Name tensors of a TensorFlow checkpoint or a Keras 3 file as the variables of its "
+        "program (conv1/kernel, conv1/0), not by their places (model/layer-1/kernel, "
+        "layers/conv2d/vars/0)");
     options
         .Add("--max-shard-size", max_shard_bytes_,
              "Maximum size of the tensors in one file, for safetensors in several files (default: "
@@ -40,13 +43,7 @@ class Convert : public Command {
                    io::DisplayName(in_).c_str());
     }
     ReportSkipped(weights.skipped);
-    PENSTOCK_ASSIGN_OR_RETURN(const bool holds_metadata, save::HoldsMetadata(out_));
-    if (!holds_metadata && !weights.metadata.empty()) {
-      std::fprintf(stderr,
-                   "convert: %zu entries of metadata are left out: %s has no place for them\n",
-                   weights.metadata.size(), io::DisplayName(out_).c_str());
-      weights.metadata.clear();
-    }
+    PENSTOCK_RETURN_IF_ERROR(LeaveOutMetadata(weights));
     PENSTOCK_RETURN_IF_ERROR(
         save::WriteWeights(fs, out_, weights, {.max_shard_bytes = max_shard_bytes_}));
     int64_t bytes = 0;
@@ -65,6 +62,22 @@ class Convert : public Command {
     if (skipped.size() > kShown) {
       std::fprintf(stderr, "convert: left out: %zu more\n", skipped.size() - kShown);
     }
+  }
+
+  // Removes what the format to write has no place for.
+  absl::Status LeaveOutMetadata(save::Weights& weights) const {
+    size_t removed = 0;
+    for (auto entry = weights.metadata.begin(); entry != weights.metadata.end();) {
+      PENSTOCK_ASSIGN_OR_RETURN(const bool holds, save::HoldsMetadata(out_, entry->first));
+      removed += !holds;
+      entry = holds ? std::next(entry) : weights.metadata.erase(entry);
+    }
+    if (removed > 0) {
+      std::fprintf(stderr,
+                   "convert: %zu entries of metadata are left out: %s has no place for them\n",
+                   removed, io::DisplayName(out_).c_str());
+    }
+    return absl::OkStatus();
   }
 
   // Before anything is read.

@@ -71,6 +71,41 @@ TEST_F(ConvertTest, KeepsMetadataOrReportsItsLoss) {
   EXPECT_THAT(lost.err, HasSubstr("1 entries of metadata are left out"));
 }
 
+// Legacy files take any names of two parts, Keras 3's its own paths; the model goes along.
+TEST_F(ConvertTest, KeepsKerasFiles) {
+  const Array kernel = Array::Of<float>({2, 2}, {1, 2, 3, 4});
+  Write("a.safetensors", {.arrays = {{"conv/kernel", kernel}}, .metadata = {{"epoch", "3"}}});
+  std::string from = "a.safetensors";
+  for (const std::string to : {"b.h5", "c.hdf5", "d.npz"}) {
+    const CommandResult result = Penstock({"convert", Path(from), Path(to)});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_TRUE(BitwiseEqual(*Read(to).arrays.Find("conv/kernel"), kernel)) << to;
+    from = to;
+  }
+  const std::string path = "layers/conv2d/vars/0";
+  Write("a.keras", {.arrays = {{path, kernel}},
+                    .metadata = {{"config.json", "{}"}, {"metadata.json", "{}"}},
+                    .variables = {{path, "conv/0"}}});
+  from = "a.keras";
+  for (const std::string to : {"b.keras", "c.weights.h5"}) {
+    const CommandResult result = Penstock({"convert", Path(from), Path(to)});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(result.err.empty(), to == "b.keras") << result.err;  // metadata is left out
+    EXPECT_TRUE(BitwiseEqual(*Read(to).arrays.Find(path), kernel)) << to;
+    const CommandResult shown = Penstock({"inspect", Path(to)});
+    EXPECT_EQ(shown.code, 0) << shown.err;
+    EXPECT_THAT(shown.out, HasSubstr(path + " float32[2,2]")) << to;
+    from = to;
+  }
+  const CommandResult wrong = Penstock({"convert", Path("b.keras"), Path("e.h5")});
+  EXPECT_EQ(wrong.code, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("is a path of Keras 3"));
+  const CommandResult named =
+      Penstock({"convert", "--variable-names", Path("b.keras"), Path("e.h5")});
+  EXPECT_EQ(named.code, 0) << named.err;
+  EXPECT_TRUE(BitwiseEqual(*Read("e.h5").arrays.Find("conv/0"), kernel));
+}
+
 TEST_F(ConvertTest, SplitsAtMaximumShardSize) {
   save::Weights weights;
   for (const char* name : {"a", "b", "c"}) {

@@ -479,7 +479,7 @@ TEST(ModelCheckpoint, RejectsInvalidOptionsBeforeFirstStep) {
                        .status());
   };
   EXPECT_THAT(error({.filepath = ""}), HasSubstr("filepath is empty"));
-  EXPECT_THAT(error({.filepath = folder + "/m.h5"}), HasSubstr("formats are safetensors"));
+  EXPECT_THAT(error({.filepath = folder + "/m.tiff"}), HasSubstr("formats are safetensors"));
   EXPECT_THAT(error({.filepath = "/proc/none/{epoch}.safetensors"}), HasSubstr("/proc/none"));
   EXPECT_THAT(error({.filepath = folder + "/m.safetensors", .save_freq = 0}),
               HasSubstr("save_freq must be at least 1, got 0"));

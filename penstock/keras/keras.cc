@@ -7,6 +7,9 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/exceptions.h"
+#include "penstock/io/uri.h"
+#include "penstock/keras/keras_file.h"
+#include "penstock/keras/keras_variables.h"
 #include "penstock/keras/saved_model.h"
 #include "penstock/save/save.h"
 #include "penstock/train/callbacks/option_checks.h"
@@ -257,13 +260,19 @@ absl::Status Model::SetWeights(const NamedArrays& weights) {
   return trainer->SetWeights(weights);
 }
 
-absl::Status Model::CheckSavable() const {
+absl::Status Model::CheckSavable(absl::string_view uri) const {
   PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
+  if (KerasLayoutOf(uri) != KerasLayout::kNone) return CheckKerasModel(trainer->objective());
   return DescribeModel(trainer->objective(), class_names_).status();
 }
 
 absl::Status Model::Save(absl::string_view uri) const {
   PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
+  if (const KerasLayout layout = KerasLayoutOf(uri); layout != KerasLayout::kNone) {
+    const absl::StatusOr<save::Weights> file = KerasModelFile(*trainer, class_names_, layout);
+    if (!file.ok()) return base::WithContext(file.status(), io::DisplayName(uri));
+    return save::WriteWeights(*io::FileSystem::Default(), uri, *file);
+  }
   PENSTOCK_ASSIGN_OR_RETURN(const std::string description,
                             DescribeModel(trainer->objective(), class_names_));
   PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, trainer->Weights());
@@ -272,6 +281,11 @@ absl::Status Model::Save(absl::string_view uri) const {
 }
 
 absl::Status Model::SaveWeights(absl::string_view uri) const {
+  if (const KerasLayout layout = KerasLayoutOf(uri); layout != KerasLayout::kNone) {
+    PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
+    PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file, KerasWeightsFile(*trainer, layout));
+    return save::WriteWeights(*io::FileSystem::Default(), uri, file);
+  }
   PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, GetWeights());
   return save::WriteWeights(*io::FileSystem::Default(), uri, {.arrays = weights, .metadata = {}});
 }
@@ -280,10 +294,19 @@ absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& opti
   PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
                             save::ReadWeights(*io::FileSystem::Default(), uri));
   const auto load = [&]() -> absl::StatusOr<Model> {
-    PENSTOCK_ASSIGN_OR_RETURN(SavedModel saved, ReadSavedModel(file, options));
+    const bool of_keras = IsKerasModel(file);
+    PENSTOCK_ASSIGN_OR_RETURN(
+        SavedModel saved, of_keras ? ReadKerasModel(file, options) : ReadSavedModel(file, options));
     Model model(std::move(saved.network));
     model.SetClassNames(std::move(saved.class_names));
-    PENSTOCK_RETURN_IF_ERROR(model.CompileWith(saved.compile, &file.arrays));
+    PENSTOCK_RETURN_IF_ERROR(model.CompileWith(saved.compile, &saved.weights));
+    if (!of_keras || !options.compile || !IsCompiled(file)) return model;
+    const train::Objective& objective = model.trainer_->objective();
+    PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays optimizer, OptimizerStateOfKeras(objective, file));
+    if (optimizer.empty()) return model;
+    PENSTOCK_ASSIGN_OR_RETURN(NamedArrays state, model.trainer_->State());
+    for (const auto& [name, array] : optimizer) state.Set(name, array);
+    PENSTOCK_RETURN_IF_ERROR(model.trainer_->SetState(state));
     return model;
   };
   absl::StatusOr<Model> model = base::CatchExceptions(load);  // of user-defined layers

@@ -251,6 +251,10 @@ class Model {
   // arguments of Compile, as JSON. Any file system; the file is published atomically. User-defined
   // losses and metrics are saved by name: Load needs them again (LoadOptions.custom_losses,
   // custom_metrics).
+  //
+  // "x.keras" and "x.h5" are written as Keras does, with the optimizer's state:
+  // keras.models.load_model opens them and continues the training. INVALID_ARGUMENT, and nothing is
+  // written, if Keras has no counterpart of a layer, an option or an argument of Compile.
   absl::Status Save(absl::string_view uri) const;
   // Names of the classes along the last axis of a classifier's output. Save stores the names, Load
   // restores them, `penstock predict` prints them. Empty: unknown.
@@ -258,11 +262,14 @@ class Model {
   //   model.SetClassNames(train_set.class_names());
   void SetClassNames(std::vector<std::string> names) { class_names_ = std::move(names); }
   const std::vector<std::string>& class_names() const { return class_names_; }
-  // Whether Save can describe this model; it cannot describe Lambda layers.
-  absl::Status CheckSavable() const;
+  // Whether Save(uri) can describe this model: Lambda layers cannot be described, and Keras's
+  // formats (by the extension of `uri`) cannot describe what Keras lacks.
+  absl::Status CheckSavable(absl::string_view uri = "") const;
   // Saves and loads the weights alone, by name; the models' variables must be the same. LoadWeights
-  // also reads the checkpoints of a training (train/callbacks/checkpoint.h), without its other
-  // state: the newest one in their folder, or the one in a folder such as "run7/step-00002000".
+  // also reads
+  // - Keras's files (.weights.h5, .h5, .keras), by the places of variables in Keras's layers;
+  // - the checkpoints of a training (train/callbacks/checkpoint.h), without its other state: the
+  //   newest one in their folder, or the one in a folder such as "run7/step-00002000".
   absl::Status SaveWeights(absl::string_view uri) const;
   absl::Status LoadWeights(absl::string_view uri);
   // Loads the weights that match and reports the others. The model is unchanged after an error. If
@@ -280,9 +287,10 @@ class Model {
   std::string ToSvg(const nn::PlotOptions& options = {}) const {
     return nn::ToSvg(network_, options);
   }
-  // Loads a model written by Save, ready to Predict, Evaluate and continue training, with the
-  // file's optimizer, loss and metrics. The weights are transferred to the devices once, and no
-  // initializer is run. NOT_FOUND only if the file does not exist; every error names the file.
+  // Loads a model written by Save, or by Keras (.keras, .h5), ready to Predict, Evaluate and
+  // continue training, with the file's optimizer, loss and metrics (and of Keras's formats the
+  // optimizer's state). The weights are transferred to the devices once, and no initializer is run.
+  // NOT_FOUND only if the file does not exist; every error names the file.
   struct LoadOptions {
     std::shared_ptr<runtime::Client> client = nullptr;
     int replicas = 1;
@@ -292,6 +300,10 @@ class Model {
     // CustomLoss and CustomMean functions, looked up by name.
     std::vector<nn::Loss> custom_losses = {};
     std::vector<nn::Metric> custom_metrics = {};
+    // False: leaves out optimizer, loss, metrics and the optimizer's state of a file of Keras
+    // (compile of keras.models.load_model). Such a model predicts, as one whose file has none of
+    // these; before Fit and Evaluate it needs Compile with keep_weights.
+    bool compile = true;
   };
   static absl::StatusOr<Model> Load(absl::string_view uri, const LoadOptions& options);
   static absl::StatusOr<Model> Load(absl::string_view uri) { return Load(uri, LoadOptions()); }

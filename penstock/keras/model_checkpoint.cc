@@ -79,7 +79,8 @@ class ModelCheckpointCallback : public Callback {
       PENSTOCK_RETURN_IF_ERROR(
           train::Monitored::Resolve(context, kWho, options_.monitor, options_.mode).status());
     }
-    if (!options_.save_weights_only) PENSTOCK_RETURN_IF_ERROR(model_.CheckSavable());
+    if (!options_.save_weights_only)
+      PENSTOCK_RETURN_IF_ERROR(model_.CheckSavable(options_.filepath));
     return base::WithContext(CheckPath(context), kWho);
   }
 

@@ -8,6 +8,7 @@
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/keras/keras.h"
+#include "penstock/keras/keras_variables.h"
 #include "penstock/nn/names.h"
 #include "penstock/save/save.h"
 #include "penstock/train/state.h"
@@ -194,7 +195,14 @@ absl::Status Model::LoadWeights(absl::string_view uri) {
 absl::StatusOr<WeightsReport> Model::LoadWeights(absl::string_view uri,
                                                  const PartialWeightsOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(save::Weights file, save::ReadWeights(*io::FileSystem::Default(), uri));
-  UseNamesOf(network_, file);
+  if (HasKerasLayout(file)) {
+    const KerasMatch match = options.by_name ? KerasMatch::kName : KerasMatch::kPlace;
+    absl::StatusOr<NamedArrays> arrays = UseKerasNames(network_, file, match);
+    if (!arrays.ok()) return base::WithContext(arrays.status(), uri);
+    file.arrays = *std::move(arrays);
+  } else {
+    UseNamesOf(network_, file);
+  }
   absl::StatusOr<WeightsReport> report =
       SetWeights(WithoutTrainingState(network_, file.arrays), options);
   if (!report.ok()) return base::WithContext(report.status(), uri);

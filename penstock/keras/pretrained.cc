@@ -7,6 +7,7 @@
 #include "penstock/base/status.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/uri.h"
+#include "penstock/keras/keras_file.h"
 #include "penstock/keras/saved_model.h"
 #include "penstock/nn/network.h"
 #include "penstock/save/save.h"
@@ -25,14 +26,16 @@ absl::StatusOr<nn::Network> PartUntil(const nn::Network& network, const std::str
 }
 
 absl::StatusOr<nn::Layer> LayerOfFile(const save::Weights& file, const FromFileOptions& options) {
-  PENSTOCK_ASSIGN_OR_RETURN(const nn::Network network,
-                            ReadSavedNetwork(file, options.custom_layers));
+  PENSTOCK_ASSIGN_OR_RETURN(const SavedNetwork saved,
+                            IsKerasModel(file) ? ReadKerasNetwork(file, options.custom_layers)
+                                               : ReadSavedNetwork(file, options.custom_layers));
+  const nn::Network& network = saved.network;
   PENSTOCK_ASSIGN_OR_RETURN(const nn::Network part, PartUntil(network, options.until));
   base::NamedArrays weights;
   for (const nn::VariableSpec& variable : part.variables()) {
     // A shared layer's variable may have another name in the whole network.
     PENSTOCK_ASSIGN_OR_RETURN(base::Array array,
-                              file.arrays.Get(network.VariableName(variable.name)));
+                              saved.weights.Get(network.VariableName(variable.name)));
     weights.Set(variable.name, std::move(array));
   }
   const nn::Layer layer = nn::Nested(part, {.name = options.name});

@@ -168,7 +168,7 @@ absl::StatusOr<SavedModel> FromDescription(const Json& description, const NamedA
   if (const auto names = description.find("class_names"); names != description.end()) {
     class_names = names->get<std::vector<std::string>>();
   }
-  return SavedModel{std::move(network), std::move(compile), std::move(class_names)};
+  return SavedModel{std::move(network), std::move(compile), std::move(class_names), weights};
 }
 
 }  // namespace
@@ -208,12 +208,12 @@ absl::StatusOr<SavedModel> ReadSavedModel(const save::Weights& file,
   });
 }
 
-absl::StatusOr<nn::Network> ReadSavedNetwork(const save::Weights& file,
-                                             const nn::CustomLayers& custom_layers) {
-  return WithDescription(file, [&](const Json& description) -> absl::StatusOr<nn::Network> {
+absl::StatusOr<SavedNetwork> ReadSavedNetwork(const save::Weights& file,
+                                              const nn::CustomLayers& custom_layers) {
+  return WithDescription(file, [&](const Json& description) -> absl::StatusOr<SavedNetwork> {
     PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, NetworkFrom(description, custom_layers));
     PENSTOCK_RETURN_IF_ERROR(CheckShapes(network, file.arrays));
-    return network;
+    return SavedNetwork{std::move(network), file.arrays};
   });
 }
 

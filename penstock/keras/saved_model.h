@@ -1,6 +1,7 @@
 // The description of a compiled model in its file: what Model::Save stores beside the weights, and
 // what Model::Load reads back. It is JSON in the file's metadata: the network, a loss and metrics
-// for each output, the optimizer, the class names. Internal to room keras.
+// for each output, the optimizer, the class names. (keras_file.h reads Keras's own files.) Internal
+// to room keras.
 #pragma once
 
 #include <string>
@@ -26,6 +27,7 @@ struct SavedModel {
   nn::Network network;
   CompileOptions compile;  // with the client, the replicas and the columns of LoadOptions
   std::vector<std::string> class_names;
+  base::NamedArrays weights;  // of the network's variables
 };
 // Parses the description, and checks that the file has the network's weights. User-defined layers
 // may throw.
@@ -33,7 +35,11 @@ absl::StatusOr<SavedModel> ReadSavedModel(const save::Weights& file,
                                           const Model::LoadOptions& options);
 
 // The network of the description alone, with the same checks.
-absl::StatusOr<nn::Network> ReadSavedNetwork(const save::Weights& file,
-                                             const nn::CustomLayers& custom_layers);
+struct SavedNetwork {
+  nn::Network network;
+  base::NamedArrays weights;
+};
+absl::StatusOr<SavedNetwork> ReadSavedNetwork(const save::Weights& file,
+                                              const nn::CustomLayers& custom_layers);
 
 }  // namespace penstock::keras

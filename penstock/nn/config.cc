@@ -383,6 +383,11 @@ Config& Config::IfGiven(const char* key, std::optional<double>& field) {
   return (*this)(key, field);
 }
 
+Config& Config::IfFalse(const char* key, bool& field) {
+  if (out_ != nullptr && field) return *this;
+  return (*this)(key, field);
+}
+
 Config& Config::Optional(const char* key, std::vector<double>& f) {
   if (out_ != nullptr) {
     (*out_)[key] = f.empty() ? Json() : Json(f);

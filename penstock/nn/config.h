@@ -81,6 +81,9 @@ class Config {
   // A field that is written only if it is given: Keras's layers of this class do not know its key.
   Config& IfGiven(const char* key, std::optional<double>& field);
 
+  // A flag that is written only if it is false, for the same reason.
+  Config& IfFalse(const char* key, bool& field);
+
   // A string that is written and read as null if it has the value `null`.
   Config& OrNull(const char* key, std::string& field, const char* null);
 

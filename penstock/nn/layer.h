@@ -232,6 +232,29 @@ class CallContext {
   Values losses_;
 };
 
+// How Keras's class of a layer is found and called, for files of Keras (room keras): what cannot be
+// concluded from the layer's class name, options and inputs. The defaults suit most layers.
+struct KerasForm {
+  // Module of the class; empty: Keras has no such class.
+  std::string module = "keras.layers";
+  std::string class_name = "";  // in files of Keras; empty: the layer's
+  // Arguments of Keras's call that take the inputs after the first one; the last takes all that
+  // remain, and inputs that are no floats. Empty: a list of the inputs is the only argument.
+  std::vector<std::string> arguments = {};
+  // Options that are arguments of Keras's call.
+  std::vector<std::string> call_options = {};
+  // Argument of Keras's call that is true for inputs that are floats; empty: none.
+  std::string true_for_floats = "";
+  // Options with a number for each position along the axes in the option "axis": lists in row-major
+  // order here, nested lists in Keras.
+  std::vector<std::string> along_axes = {};
+  // Options that are lists of one number here, and numbers in Keras.
+  std::vector<std::string> numbers = {};
+};
+
+// KerasForm::module of what is an operation in Keras (keras.ops.add) instead of a layer.
+inline constexpr char kKerasOperations[] = "keras.src.ops.numpy";
+
 // A layer class: its options and its computation.
 class LayerBody {
  public:
@@ -250,6 +273,10 @@ class LayerBody {
   virtual const Network* network() const { return nullptr; }
   // An error if the layer cannot be saved as JSON because it contains a function of this program.
   virtual absl::Status CheckSerializable() const { return absl::OkStatus(); }
+  virtual KerasForm keras_form() const { return {}; }
+  // Path of Keras's object that has the variables "<part>/..." of this layer: the attributes of
+  // Keras's classes that lead to it, "cell" for the part "lstm_cell" of an LSTM.
+  virtual std::string KerasPath(absl::string_view part) const { return std::string(part); }
 };
 
 // Registry of custom layer classes by class name. The function makes a body with default options,

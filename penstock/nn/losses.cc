@@ -339,6 +339,14 @@ std::string Loss::LogitsWarning(Value y_pred) const {
   return "";
 }
 
+std::string Loss::class_name() const {
+  if (is_custom()) return "";
+  for (const LossRow& row : AllLosses()) {
+    if (row.name == body_->name()) return row.class_name;
+  }
+  return "";
+}
+
 nlohmann::ordered_json Loss::ToJson() const {
   nlohmann::ordered_json fields = nlohmann::ordered_json::object();
   Config config = Config::Writer(fields);

@@ -121,6 +121,8 @@ class Loss {
   }
   // Whether it was made by CustomLoss: ToJson writes only its name, and FromJson rejects that.
   bool is_custom() const { return body_->is_custom(); }
+  // Keras's class, "MeanSquaredError"; empty for a custom loss.
+  std::string class_name() const;
   // Mean loss of each example, f32[batch]. With a mask or an ignored class, values that do not
   // count are zeros and the others are scaled by all / counted, so that the mean over the batch is
   // the mean over those that count, as in Keras.

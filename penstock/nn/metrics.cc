@@ -87,6 +87,14 @@ absl::Status Metric::CheckUpdate(const Values& added, const Value& y_pred) const
 
 absl::Status Metric::Check() const { return base::WithContext(body_->Check(), name()); }
 
+std::string Metric::class_name() const {
+  if (is_custom()) return "";
+  for (const MetricRow& row : AllMetrics()) {
+    if (row.name == body_->name()) return row.class_name;
+  }
+  return "";
+}
+
 nlohmann::ordered_json Metric::ToJson() const {
   nlohmann::ordered_json fields = nlohmann::ordered_json::object();
   fields["name"] = name_;

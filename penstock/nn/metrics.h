@@ -66,6 +66,9 @@ class Metric {
   // Whether it was made by CustomMean, or from a CustomLoss: ToJson writes only its name, and
   // FromJson rejects that.
   bool is_custom() const { return body_->is_custom(); }
+  // Keras's class, "MeanSquaredError"; empty if it has none: a custom metric, or "accuracy", which
+  // Keras too takes by name alone.
+  std::string class_name() const;
 
   std::vector<ir::TensorType> States(const ir::TensorType& y_pred) const;
   size_t num_states() const;

@@ -225,6 +225,7 @@ Network::Network(const std::vector<Symbol>& inputs, const std::vector<Symbol>& o
   NameUses(layer_names);
   if (!status_.ok()) return;
   OrderUses(visited);
+  NumberForKeras();
   status_ = Declare();
   auto names = std::make_shared<Symbol::Names>();
   for (size_t i = 0; i < uses_.size(); ++i) {

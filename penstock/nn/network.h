@@ -86,6 +86,9 @@ class Network {
   // for "dense/kernel". Returns `name` itself if there is no such path.
   std::string VariableName(absl::string_view name) const;
   int64_t CountParameters(bool trainable_only = false) const;
+  // Path, in Keras 3's files, of the object that has the variables "<path>/...": layers are
+  // numbered by their classes, "layers/dense_1" for the second Dense. Empty if there is none.
+  std::string KerasPath(absl::string_view path) const;
 
   // One use of a layer in the network.
   struct Use {
@@ -174,6 +177,7 @@ class Network {
           const LayerNames& layer_names);
   void NameUses(const LayerNames& layer_names);
   void OrderUses(const std::vector<int>& visited);
+  void NumberForKeras();
   absl::Status Declare();
   std::vector<Symbol> SymbolsOfUse(int use) const;
   // Every layer by each of its paths.
@@ -207,6 +211,11 @@ class Network {
   std::vector<Port> inputs_, outputs_;
   std::vector<VariableSpec> variables_;
   absl::flat_hash_map<std::string, int> variable_index_;
+  struct KerasLayer {
+    Layer layer;
+    std::string path;
+  };
+  std::shared_ptr<const std::map<std::string, KerasLayer>> keras_layers_;  // by name, for KerasPath
   internal::LayerMap layers_;                       // all layers, including nested ones
   std::map<std::string, std::string> other_paths_;  // additional path of a layer -> first path
 };

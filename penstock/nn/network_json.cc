@@ -1,6 +1,9 @@
 // Conversion of networks to and from JSON.
+#include <algorithm>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
@@ -8,6 +11,7 @@
 #include "penstock/nn/json_depth.h"
 #include "penstock/nn/layers.h"
 #include "penstock/nn/layers/layer_table.h"
+#include "penstock/nn/names.h"
 #include "penstock/nn/network.h"
 #include "penstock/nn/shared_layers.h"
 
@@ -50,6 +54,33 @@ absl::StatusOr<std::vector<Symbol>> SymbolsFromJson(const nlohmann::ordered_json
 }
 
 }  // namespace
+
+void Network::NumberForKeras() {
+  auto paths = std::make_shared<std::map<std::string, KerasLayer>>();
+  absl::flat_hash_map<std::string, int> of_class;
+  for (const Use& use : uses_) {
+    if (!use.layer.valid() || paths->contains(use.name)) continue;
+    const std::string class_name = SnakeCase(use.layer.class_name());
+    const int number = of_class[class_name]++;
+    (*paths)[use.name] = {use.layer, absl::StrCat("layers/", class_name,
+                                                  number == 0 ? "" : absl::StrCat("_", number))};
+  }
+  keras_layers_ = std::move(paths);
+}
+
+std::string Network::KerasPath(absl::string_view path) const {
+  if (keras_layers_ == nullptr) return "";
+  // The layer has the longest name that the path begins with.
+  for (size_t end = path.size(); end != absl::string_view::npos && end > 0;
+       end = path.rfind('/', end - 1)) {
+    const auto layer = keras_layers_->find(std::string(path.substr(0, end)));
+    if (layer == keras_layers_->end()) continue;
+    const absl::string_view part = path.substr(std::min(path.size(), end + 1));
+    const std::string inside = layer->second.layer.body().KerasPath(part);
+    return inside.empty() ? layer->second.path : absl::StrCat(layer->second.path, "/", inside);
+  }
+  return "";
+}
 
 nlohmann::ordered_json Network::ToJson() const {
   // Not readable by FromJson.

@@ -138,6 +138,17 @@ std::vector<SlotSpec> Optimizer::Slots(absl::string_view name,
   return slots;
 }
 
+std::vector<SlotSpec> Optimizer::KerasSlots(absl::string_view name,
+                                            const ir::TensorType& variable) const {
+  const ir::TensorType type = SlotType(variable);
+  std::vector<SlotSpec> slots = body_->KerasSlots(name, type);
+  if (options_.use_ema) slots.push_back({.name = kAverage, .type = type, .keras_group = -2});
+  if (options_.gradient_accumulation_steps.has_value()) {
+    slots.push_back({.name = kAccumulator, .type = type, .keras_group = -1});
+  }
+  return slots;
+}
+
 // A step skipped by loss scaling does not count for schedules and formulas: `updates` counts the
 // others.
 std::vector<SlotSpec> Optimizer::SharedSlots() const {

@@ -75,6 +75,9 @@ struct SlotSpec {
   std::string name;  // "momentum"
   ir::TensorType type;
   double initial_value = 0;
+  // In files of Keras, the slots of one group alternate from variable to variable, after those of
+  // all variables in lower groups.
+  int keras_group = 0;
 };
 
 // Inputs of an update of all trainable variables.
@@ -122,6 +125,9 @@ class Optimizer {
   // Slots of a variable, and slots of the optimizer as a whole ("dynamic_scale").
   std::vector<SlotSpec> Slots(absl::string_view name, const ir::TensorType& variable) const;
   std::vector<SlotSpec> SharedSlots() const;
+  // The slots of a variable as Keras's class makes them (SlotSpec::keras_group). One without a name
+  // has no counterpart here: Keras does not use its value.
+  std::vector<SlotSpec> KerasSlots(absl::string_view name, const ir::TensorType& variable) const;
   // Type in which a variable's update is computed: its own, but float32 for 16-bit floats.
   static ir::TensorType SlotType(const ir::TensorType& variable);
   // Name in Slots() of the moving average that replaces the variable when training ends. Requires

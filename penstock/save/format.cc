@@ -13,6 +13,7 @@
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
 #include "penstock/save/checkpoint_format.h"
+#include "penstock/save/keras_hdf5.h"
 #include "penstock/save/npz.h"
 #include "penstock/save/pytorch.h"
 #include "penstock/save/quoted.h"
@@ -67,30 +68,44 @@ absl::StatusOr<const Format*> FindFormat(io::FileSystem& fs, absl::string_view u
 }
 
 // By the extension of the name, which options may follow ("s3://b/w.safetensors?region=eu-west-1").
+// The longest one counts: .weights.h5 is not .h5.
 absl::StatusOr<const Format*> FormatToWrite(absl::string_view uri) {
+  const Format* found = nullptr;
+  size_t length = 0;
   for (const Format& format : Formats()) {
     for (absl::string_view extension : format.extensions) {
+      if (extension.size() <= length) continue;
       if (!absl::EndsWithIgnoreCase(io::Basename(uri), extension)) continue;
-      if (format.write != nullptr) return &format;
-      return absl::UnimplementedError(absl::StrCat(io::DisplayName(uri), ": ", format.name,
-                                                   " files can be read but not written"));
+      found = &format;
+      length = extension.size();
     }
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(io::DisplayName(uri),
-                   ": the extension selects the format to write; the known formats are ", Names()));
+  if (found == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        io::DisplayName(uri), ": the extension selects the format to write; the known formats are ",
+        Names()));
+  }
+  if (found->write != nullptr) return found;
+  return absl::UnimplementedError(
+      absl::StrCat(io::DisplayName(uri), ": ", found->name, " files can be read but not written"));
 }
 
 std::string MainFile(const Format& format, absl::string_view uri) {
   return format.main_file == nullptr ? std::string(uri) : format.main_file(uri);
 }
 
-absl::Status CheckMetadata(const Format& format, absl::string_view uri) {
-  if (format.holds_metadata) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(io::DisplayName(uri), ": the format ", format.name,
-                   " has no place for metadata such as the layers of a model; write .safetensors, "
-                   "or the weights alone"));
+bool Holds(const Format& format, absl::string_view key) {
+  const auto& keys = format.metadata_keys;
+  return format.holds_metadata &&
+         (keys.empty() || std::find(keys.begin(), keys.end(), key) != keys.end());
+}
+
+// `what`: "such as ...", or a key.
+absl::Status NoPlaceForMetadata(const Format& format, absl::string_view uri,
+                                absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(io::DisplayName(uri), ": the format ", format.name,
+                                                 " has no place for metadata ", what,
+                                                 "; write .safetensors, or the weights alone"));
 }
 
 }  // namespace
@@ -100,7 +115,8 @@ absl::Span<const Format> Formats() {
       // A row for each format.
       SafetensorsFormat(),  SafetensorsIndexFormat(), NpzFormat(),
       PyTorchZipFormat(),   PyTorchStreamFormat(),    XserFormat(),
-      TensorBundleFormat(), CheckpointFormat(),
+      TensorBundleFormat(), KerasWeightsFormat(),     KerasLegacyFormat(),
+      KerasArchiveFormat(), CheckpointFormat(),
   };
   return *table;
 }
@@ -113,13 +129,20 @@ absl::StatusOr<Weights> ReadWeights(io::FileSystem& fs, absl::string_view uri) {
 absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weights& weights,
                           const WriteOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const Format* format, FormatToWrite(uri));
-  if (!weights.metadata.empty()) PENSTOCK_RETURN_IF_ERROR(CheckMetadata(*format, uri));
+  for (const auto& [key, value] : weights.metadata) {
+    if (!Holds(*format, key)) return NoPlaceForMetadata(*format, uri, Quoted(key));
+  }
   return format->write(fs, uri, weights, options);
 }
 
 absl::StatusOr<bool> HoldsMetadata(absl::string_view uri) {
   PENSTOCK_ASSIGN_OR_RETURN(const Format* format, FormatToWrite(uri));
   return format->holds_metadata;
+}
+
+absl::StatusOr<bool> HoldsMetadata(absl::string_view uri, absl::string_view key) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Format* format, FormatToWrite(uri));
+  return Holds(*format, key);
 }
 
 absl::StatusOr<bool> WeightsExist(io::FileSystem& fs, absl::string_view uri) {
@@ -130,7 +153,9 @@ absl::StatusOr<bool> WeightsExist(io::FileSystem& fs, absl::string_view uri) {
 absl::Status CheckWeightsDestination(io::FileSystem& fs, absl::string_view uri,
                                      bool with_metadata) {
   PENSTOCK_ASSIGN_OR_RETURN(const Format* format, FormatToWrite(uri));
-  if (with_metadata) PENSTOCK_RETURN_IF_ERROR(CheckMetadata(*format, uri));
+  if (with_metadata && !format->holds_metadata) {
+    return NoPlaceForMetadata(*format, uri, "such as the layers of a model");
+  }
   if (format->check_destination != nullptr) {
     PENSTOCK_RETURN_IF_ERROR(format->check_destination(fs, uri));
   }

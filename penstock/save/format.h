@@ -41,6 +41,8 @@ struct Format {
   absl::Status (*write)(io::FileSystem& fs, absl::string_view uri, const Weights& weights,
                         const WriteOptions& options);
   bool holds_metadata = false;
+  // The keys of metadata that it holds, if it does; empty: any.
+  std::vector<absl::string_view> metadata_keys = {};
   // URI of the file that is published last and without which the weights do not exist, for formats
   // that are addressed otherwise; nullptr: the URI itself.
   std::string (*main_file)(absl::string_view uri) = nullptr;

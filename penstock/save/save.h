@@ -10,6 +10,7 @@
 //   safetensors_index.h  safetensors in several files with an index
 //   npz.h          NumPy's .npz
 //   pytorch.h      PyTorch's .pt, .pth and .bin, torch_xla's xser; pickle.h parses their pickles
+//   keras_hdf5.h   Keras's .h5, .weights.h5 and .keras; hdf5/ reads and writes HDF5
 //   tensor_bundle.h  TensorFlow's checkpoints; leveldb_table.h reads and writes their index
 //
 //   Weights weights{.arrays = {{"dense/kernel", kernel}, {"dense/bias", bias}},
@@ -50,7 +51,7 @@ struct Weights {
   base::NamedArrays arrays = {};
   std::map<std::string, std::string> metadata = {};
   // Names of variables in the program that wrote the file, by the name of the array, where the
-  // format has both (TensorFlow checkpoints); UseVariableNames takes them.
+  // format has both (TensorFlow checkpoints, Keras 3); UseVariableNames takes them.
   std::map<std::string, std::string> variables = {};
   // What the file holds beside arrays and metadata, with the reason for which it is left out:
   // "tensor 'words': strings". WriteWeights ignores it.
@@ -93,14 +94,16 @@ struct WriteOptions {
 };
 
 // Writes a file of weights in the format of the extension of `uri`. The file is published
-// atomically and replaces an existing one. A format without metadata (HoldsMetadata) rejects
-// weights that have some, because they would be lost: INVALID_ARGUMENT.
+// atomically and replaces an existing one. Metadata that the format cannot store (HoldsMetadata) are
+// rejected, because they would be lost: INVALID_ARGUMENT.
 absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weights& weights,
                           const WriteOptions& options = {});
 
-// Whether the format of the extension of `uri` stores Weights::metadata; an error if no format that
-// can be written has that extension.
+// Whether the format of the extension of `uri` stores Weights::metadata at all, or that of a key
+// (Keras's files have keys of their own, the others all or none); an error if no format that can be
+// written has that extension.
 absl::StatusOr<bool> HoldsMetadata(absl::string_view uri);
+absl::StatusOr<bool> HoldsMetadata(absl::string_view uri, absl::string_view key);
 
 // Whether WriteWeights would replace a file. Formats of several files are identified by the one that
 // is published last.
@@ -108,7 +111,7 @@ absl::StatusOr<bool> WeightsExist(io::FileSystem& fs, absl::string_view uri);
 
 // Checks in advance for the errors that WriteWeights would return: an unsupported extension, a
 // folder or a FIFO of that name, no permission to write (io/write_check.h). Existing files are
-// unchanged. `with_metadata`: the weights will have metadata.
+// unchanged. `with_metadata`: the weights will have metadata, of keys that the format stores.
 absl::Status CheckWeightsDestination(io::FileSystem& fs, absl::string_view uri,
                                      bool with_metadata = false);
 

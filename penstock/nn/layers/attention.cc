@@ -93,6 +93,9 @@ struct AttentionLayer : LayerOf<OptionsType> {
                                                      options_.return_attention_scores);
     if constexpr (!kAdditive) config("score_mode", options_.score_mode);
   }
+  KerasForm keras_form() const override {
+    return {.call_options = {"use_causal_mask", "return_attention_scores"}};
+  }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const auto& o = options_;
     if (inputs.size() != 2 && inputs.size() != 3) {
@@ -143,8 +146,8 @@ Heads HeadsOf(const GroupQueryAttentionOptions& o) {
 }
 
 void HeadFields(MultiHeadAttentionOptions& o, Config& config) {
-  config("num_heads", o.num_heads)("key_dim", o.key_dim)("value_dim", o.value_dim)("output_shape",
-                                                                                   o.output_shape);
+  config("num_heads", o.num_heads)("key_dim", o.key_dim);
+  config.Optional("value_dim", o.value_dim).Optional("output_shape", o.output_shape);
 }
 void HeadFields(GroupQueryAttentionOptions& o, Config& config) {
   config("head_dim", o.head_dim)("num_query_heads", o.num_query_heads)("num_key_value_heads",
@@ -182,13 +185,26 @@ struct MultiHeadLayer : LayerOf<OptionsType> {
   void Fields(Config& config) override {
     auto& o = options_;
     HeadFields(o, config);
-    if constexpr (kIsMultiHead) config("attention_axes", attention_axes_);
-    config("dropout", o.dropout)("use_bias", o.use_bias)("sliding_window", o.sliding_window)(
-        "use_gate", o.use_gate)("kernel_initializer", o.kernel_initializer)(
-        "bias_initializer", o.bias_initializer)("kernel_regularizer", o.kernel_regularizer)(
-        "bias_regularizer", o.bias_regularizer)("activity_regularizer", o.activity_regularizer)(
-        "kernel_constraint", o.kernel_constraint)("bias_constraint", o.bias_constraint)(
-        "use_causal_mask", o.use_causal_mask)("return_attention_scores", o.return_attention_scores);
+    if constexpr (kIsMultiHead) config.Optional("attention_axes", attention_axes_);
+    config.Optional("sliding_window", o.sliding_window);
+    config("dropout", o.dropout)("use_bias", o.use_bias)("use_gate", o.use_gate)(
+        "kernel_initializer", o.kernel_initializer)("bias_initializer", o.bias_initializer)(
+        "kernel_regularizer", o.kernel_regularizer)("bias_regularizer", o.bias_regularizer)(
+        "activity_regularizer", o.activity_regularizer)("kernel_constraint", o.kernel_constraint)(
+        "bias_constraint", o.bias_constraint)("use_causal_mask", o.use_causal_mask)(
+        "return_attention_scores", o.return_attention_scores);
+  }
+  KerasForm keras_form() const override {
+    return {.class_name = kIsMultiHead ? "" : "GroupQueryAttention",
+            .arguments = {"value", "key", "attention_mask"},
+            .call_options = {"use_causal_mask", "return_attention_scores"}};
+  }
+  // Attributes that are public in one of Keras's classes are private in the other.
+  std::string KerasPath(absl::string_view part) const override {
+    if (part.empty()) return "";
+    const bool is_private = !kIsMultiHead || part == "gate";
+    return absl::StrCat(is_private ? "_" : "", part == "attention_output" ? "output" : part,
+                        "_dense");
   }
 
   Outputs Call(CallContext& ctx, const Values& inputs) const override {

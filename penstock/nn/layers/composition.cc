@@ -14,6 +14,7 @@ struct LambdaLayer : LayerBody {
   absl::string_view class_name() const override { return "Lambda"; }
   bool supports_masking() const override { return true; }
   void Fields(Config&) override {}
+  KerasForm keras_form() const override { return {.module = ""}; }
   absl::Status CheckSerializable() const override {
     return absl::UnimplementedError(
         "a Lambda is a function of your program, which a file cannot hold; save the weights alone "
@@ -34,6 +35,9 @@ struct NestedLayer : LayerBody {
   }
   const Network* network() const override { return &inner; }
   void Fields(Config& config) override { config("network", inner); }
+  std::string KerasPath(absl::string_view part) const override {
+    return part.empty() ? "" : inner.KerasPath(part);
+  }
   absl::Status CheckSerializable() const override { return inner.CheckSerializable(); }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     if (!inner.status().ok()) return ctx.Fail(inner.status().message());

@@ -55,6 +55,7 @@ struct LayerScaleLayer : LayerOf<LayerScaleOptions> {
   void Fields(Config& config) override {
     config("init_values", options_.init_values)("projection_dim", options_.projection_dim);
   }
+  KerasForm keras_form() const override { return {.module = "keras.src.applications.convnext"}; }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = OnlyInput(ctx, inputs);
     if (!x.valid()) return x;

@@ -92,6 +92,7 @@ struct ReversibleEmbeddingLayer : TableLayer<ReversibleEmbeddingOptions> {
         .OrNull("reverse_dtype", options_.reverse_dtype, "")("logit_soft_cap",
                                                              options_.logit_soft_cap);
   }
+  KerasForm keras_form() const override { return {.true_for_floats = "reverse"}; }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = OnlyInput(ctx, inputs);
     if (!x.valid() || !CheckSizes(ctx)) return Value();
@@ -137,6 +138,7 @@ struct PositionEmbeddingLayer : LayerOf<PositionEmbeddingOptions> {
   void Fields(Config& config) override {
     config("sequence_length", options_.sequence_length)("initializer", options_.initializer);
   }
+  KerasForm keras_form() const override { return {.module = ""}; }  // KerasHub's
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = OnlyInput(ctx, inputs);
     if (!x.valid()) return x;

@@ -81,7 +81,14 @@ template <const Merge& kMerge>
 struct MergeLayer : LayerOf<MergeOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return kMerge.class_name; }
-  void Fields(Config& config) override { config.IfGiven("constant", options_.constant); }
+  void Fields(Config& config) override {
+    config.IfGiven("constant", options_.constant).IfFalse("use_masks", options_.use_masks);
+  }
+  // In Keras, `x + 1` is an operation instead of a layer. There is none of an average.
+  KerasForm keras_form() const override {
+    if (!options_.constant.has_value() && options_.use_masks) return {};
+    return {.module = kMerge.mean ? "" : kKerasOperations};
+  }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const std::optional<double>& constant = options_.constant;
     const size_t count = inputs.size() + (constant.has_value() ? 1 : 0);
@@ -95,7 +102,7 @@ struct MergeLayer : LayerOf<MergeOptions> {
     Values same_rank, masks;
     for (size_t i = 0; i < inputs.size(); ++i) {
       same_rank.push_back(WithRank(inputs[i], rank));
-      masks.push_back(ctx.input_mask(i));
+      masks.push_back(options_.use_masks ? ctx.input_mask(i) : Value());
     }
     const Value mask = MergedMask(masks);
     Value merged = Merged(same_rank, MasksOfValues(inputs, masks, rank));
@@ -139,6 +146,9 @@ struct ScaledSumLayer : LayerOf<CustomScaleLayerOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "CustomScaleLayer"; }
   void Fields(Config& config) override { config("scale", options_.scale); }
+  KerasForm keras_form() const override {
+    return {.module = "keras.src.applications.inception_resnet_v2"};
+  }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     if (inputs.size() != 2) return ctx.Fail(absl::StrCat("adds two inputs, got ", inputs.size()));
     return inputs[0] + inputs[1] * options_.scale;

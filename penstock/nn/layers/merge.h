@@ -19,6 +19,8 @@ struct MergeOptions {
   // is x + 3. In Keras such an expression is an operation, which networks number and list as they
   // do layers of this class.
   std::optional<double> constant = std::nullopt;
+  // False: masks of the inputs are ignored and dropped, as by Keras's operations (x + y).
+  bool use_masks = true;
   std::string name = "";
   DTypePolicy dtype = "";
 };

@@ -65,6 +65,10 @@ struct NormalizationLayer : LayerOf<NormalizationOptions>, AdaptableBody {
     config.Optional("mean", options_.mean).Optional("variance", options_.variance);
     config("invert", options_.invert);
   }
+  KerasForm keras_form() const override {
+    if (options_.axis.empty()) return {.numbers = {"mean", "variance"}};
+    return {.along_axes = {"mean", "variance"}};
+  }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = ir::Convert(OnlyInput(ctx, inputs), DType::kF32);
     if (!x.valid()) return x;
@@ -227,6 +231,7 @@ struct CategoryEncodingLayer : LayerOf<CategoryEncodingOptions> {
   void Fields(Config& config) override {
     config("num_tokens", options_.num_tokens)("output_mode", options_.output_mode);
   }
+  KerasForm keras_form() const override { return {.arguments = {"count_weights"}}; }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     if (options_.num_tokens <= 0)
       return ctx.Fail(absl::StrCat("num_tokens must be above 0, got ", options_.num_tokens));

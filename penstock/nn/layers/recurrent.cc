@@ -119,6 +119,10 @@ struct RecurrentLayer : LayerOf<typename Cell::Options> {
         "stateful", stateful_)("unroll", unroll_);
     Cell::Fields(o, config);
   }
+  KerasForm keras_form() const override { return {.arguments = {"initial_state"}}; }
+  std::string KerasPath(absl::string_view part) const override {
+    return part.empty() ? "" : "cell";
+  }
 
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     if (!Check(ctx, inputs)) return Value();

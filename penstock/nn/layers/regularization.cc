@@ -149,6 +149,7 @@ struct StochasticDepthLayer : LayerOf<StochasticDepthOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "StochasticDepth"; }
   void Fields(Config& config) override { config("drop_path_rate", options_.drop_path_rate); }
+  KerasForm keras_form() const override { return {.module = "keras.src.applications.convnext"}; }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = OnlyInput(ctx, inputs);
     if (!Applies(ctx, x, options_.drop_path_rate, "drop_path_rate")) return x;

@@ -197,6 +197,9 @@ struct UpSamplingLayer : LayerOf<UpSamplingOptions<N>> {
     constexpr const char* kNames[] = {"UpSampling1D", "UpSampling2D", "UpSampling3D"};
     return kNames[N - 1];
   }
+  KerasForm keras_form() const override {
+    return N == 1 ? KerasForm{.numbers = {"size"}} : KerasForm();
+  }
   void Fields(Config& config) override {
     config("size", this->options_.size);
     if constexpr (N == 2) config("interpolation", this->options_.interpolation);

@@ -18,6 +18,15 @@ std::string NameOf(const Layer& layer) {
   return layer.given_name().empty() ? SnakeCase(layer.class_name()) : layer.given_name();
 }
 
+// KerasPath of a wrapper that has the layer `name` in an attribute.
+std::string PathInWrapped(absl::string_view attribute, const Layer& layer, absl::string_view name,
+                          absl::string_view part) {
+  absl::ConsumePrefix(&part, name);
+  absl::ConsumePrefix(&part, "/");
+  const std::string inside = layer.body().KerasPath(part);
+  return inside.empty() ? std::string(attribute) : absl::StrCat(attribute, "/", inside);
+}
+
 // ---- Bidirectional ----
 
 // Options of one direction: those of the layer, some of them changed.
@@ -40,6 +49,15 @@ struct BidirectionalLayer : LayerBody {
   void Fields(Config& config) override {
     config("layer", layer_)("backward_layer", options_.backward_layer);
     config.OrNull("merge_mode", options_.merge_mode, "none");
+  }
+  KerasForm keras_form() const override { return {.arguments = {"initial_state"}}; }
+  std::string KerasPath(absl::string_view part) const override {
+    const absl::StatusOr<std::pair<Direction, Direction>> both = Directions();
+    if (!both.ok()) return std::string(part);
+    const auto& [forward, backward] = *both;
+    return absl::StartsWith(absl::StrCat(part, "/"), forward.name + "/")
+               ? PathInWrapped("forward_layer", forward.layer, forward.name, part)
+               : PathInWrapped("backward_layer", backward.layer, backward.name, part);
   }
   absl::Status CheckSerializable() const override {
     return layer_.valid() ? layer_.body().CheckSerializable() : absl::OkStatus();
@@ -132,6 +150,10 @@ struct TimeDistributedLayer : LayerBody {
   absl::string_view class_name() const override { return "TimeDistributed"; }
   bool supports_masking() const override { return true; }
   void Fields(Config& config) override { config("layer", layer_); }
+  std::string KerasPath(absl::string_view part) const override {
+    if (part.empty() || !layer_.valid()) return std::string(part);
+    return PathInWrapped("layer", layer_, NameOf(layer_), part);
+  }
   absl::Status CheckSerializable() const override {
     return layer_.valid() ? layer_.body().CheckSerializable() : absl::OkStatus();
   }

@@ -20,8 +20,11 @@ struct AdamBody : BodyWith<AdamOptions> {
       : BodyWith(o), class_name_(class_name) {}
   absl::string_view class_name() const override { return class_name_; }
   std::vector<SlotSpec> Slots(absl::string_view, const ir::TensorType& variable) const override {
-    if (options.amsgrad) return SlotsLike(variable, {"momentum", "velocity", "velocity_hat"});
-    return SlotsLike(variable, {"momentum", "velocity"});
+    std::vector<SlotSpec> slots = SlotsLike(variable, {"momentum", "velocity"});
+    if (options.amsgrad) {
+      slots.push_back({.name = "velocity_hat", .type = variable, .keras_group = 1});
+    }
+    return slots;
   }
   UpdatedVariable Apply(const VariableUpdate& in) const override {
     const Value rate =

@@ -21,7 +21,9 @@ struct RMSpropBody : BodyWith<RMSpropOptions> {
     std::vector<std::string> names{"velocity"};
     if (options.momentum > 0) names.emplace_back("momentum");
     if (options.centered) names.emplace_back("average_gradient");
-    return SlotsLike(variable, names);
+    std::vector<SlotSpec> slots = SlotsLike(variable, names);
+    for (size_t i = 0; i < slots.size(); ++i) slots[i].keras_group = static_cast<int>(i);
+    return slots;
   }
   UpdatedVariable Apply(const VariableUpdate& in) const override {
     const Value velocity = Mixed(in.slots[0], ir::Square(in.gradient), options.rho);
@@ -98,6 +100,17 @@ struct AdafactorBody : BodyWith<AdafactorOptions> {
     columns.erase(columns.begin() + rank - 2);
     return {{"r", {variable.dtype, base::Shape(rows)}},
             {"c", {variable.dtype, base::Shape(columns)}}};
+  }
+  // Keras has all three of every variable.
+  std::vector<SlotSpec> KerasSlots(absl::string_view name,
+                                   const ir::TensorType& variable) const override {
+    std::vector<SlotSpec> slots = Slots(name, variable);
+    if (variable.shape.rank() < 2) {
+      slots.insert(slots.begin(), 2, {"", {base::DType::kF32, {}}});
+    } else {
+      slots.push_back({"", variable});
+    }
+    return slots;
   }
   UpdatedVariable Apply(const VariableUpdate& in) const override {
     const Value one = ir::SplatLike(in.step, 1);

@@ -37,6 +37,11 @@ class OptimizerBody {
   // Slots of a variable, which has at least 32 bits.
   virtual std::vector<SlotSpec> Slots(absl::string_view name,
                                       const ir::TensorType& variable) const = 0;
+  // Optimizer::KerasSlots without those of the options that every optimizer has.
+  virtual std::vector<SlotSpec> KerasSlots(absl::string_view name,
+                                           const ir::TensorType& variable) const {
+    return Slots(name, variable);
+  }
   virtual UpdatedVariable Apply(const VariableUpdate& in) const = 0;
   // Slots of the optimizer as a whole, f32 scalars, and their values after a step (f32, 1 in the
   // first), which are computed before the variables' updates.
