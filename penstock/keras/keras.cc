@@ -8,6 +8,7 @@
 
 #include "penstock/base/exceptions.h"
 #include "penstock/keras/saved_model.h"
+#include "penstock/keras/torch_file.h"
 #include "penstock/save/save.h"
 #include "penstock/train/callbacks/option_checks.h"
 
@@ -276,8 +277,9 @@ absl::Status Model::SaveWeights(absl::string_view uri) const {
 }
 
 absl::Status Model::LoadWeights(absl::string_view uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
-                            save::ReadWeights(*io::FileSystem::Default(), uri));
+  PENSTOCK_ASSIGN_OR_RETURN(save::Weights file, save::ReadWeights(*io::FileSystem::Default(), uri));
+  PENSTOCK_RETURN_IF_ERROR(
+      base::WithContext(UseTorchNames(network_, /*partial=*/false, file), uri));
   return base::WithContext(SetWeights(file.arrays), uri);
 }
 

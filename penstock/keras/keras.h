@@ -238,7 +238,9 @@ class Model {
   const std::vector<std::string>& class_names() const { return class_names_; }
   // Whether Save can describe this model; it cannot describe Lambda layers.
   absl::Status CheckSavable() const;
-  // Saves and loads the weights alone, by name; the models' variables must be the same.
+  // Saves and loads the weights alone, by name; the models' variables must be the same. A file with
+  // PyTorch's names for the variables of a network of room models, which may be a layer of this
+  // one, is recognized (models/torch_weights.h).
   absl::Status SaveWeights(absl::string_view uri) const;
   absl::Status LoadWeights(absl::string_view uri);
   // Loads the weights that match and reports the others. The model is unchanged after an error. If

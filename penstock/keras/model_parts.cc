@@ -7,6 +7,7 @@
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/keras/keras.h"
+#include "penstock/keras/torch_file.h"
 #include "penstock/save/save.h"
 
 namespace penstock::keras {
@@ -141,6 +142,8 @@ absl::StatusOr<WeightsReport> Model::LoadWeights(absl::string_view uri,
                                                  const PartialWeightsOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(save::Weights file, save::ReadWeights(*io::FileSystem::Default(), uri));
   UseNamesOf(network_, file);
+  const bool partial = options.by_name || options.skip_mismatch;
+  PENSTOCK_RETURN_IF_ERROR(base::WithContext(UseTorchNames(network_, partial, file), uri));
   absl::StatusOr<WeightsReport> report = SetWeights(file.arrays, options);
   if (!report.ok()) return base::WithContext(report.status(), uri);
   return report;
