@@ -36,7 +36,7 @@ struct EfficientNetRow {
 constexpr TorchLayer kEffConv = TorchLayer::kConv, kEffDepthwise = TorchLayer::kDepthwiseConv,
                      kEffNorm = TorchLayer::kNorm, kEffDense = TorchLayer::kDense;
 
-// torchvision/models/efficientnet.py. The blocks of the first stage have no expansion.
+// Names of torchvision.models.efficientnet. The blocks of the first stage have no expansion.
 constexpr TorchRow kEfficientNetTorchvision[] = {
     {"stem_conv", "features.0.0", kEffConv},
     {"stem_bn", "features.0.1", kEffNorm},
@@ -58,7 +58,7 @@ constexpr TorchRow kEfficientNetTorchvision[] = {
     {"top_bn", "features.8.1", kEffNorm},
     {"predictions", "classifier.1", kEffDense},
 };
-// timm/models/efficientnet.py.
+// Names of timm.models.efficientnet.
 constexpr TorchRow kEfficientNetTimm[] = {
     {"stem_conv", "conv_stem", kEffConv},
     {"stem_bn", "bn1", kEffNorm},

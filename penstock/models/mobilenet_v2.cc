@@ -9,7 +9,7 @@ namespace {
 
 using internal::Divisible, nn::Symbol;
 
-// torchvision/models/mobilenetv2.py. Its first block has no expansion.
+// Names of torchvision.models.mobilenetv2. Its first block has no expansion.
 constexpr TorchRow kMobileNetV2TorchRows[] = {
     {"Conv1", "features.0.0", TorchLayer::kConv},
     {"bn_Conv1", "features.0.1", TorchLayer::kNorm},

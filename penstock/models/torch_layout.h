@@ -7,6 +7,8 @@
 //   };
 //   constexpr TorchLayout kLayouts[] = {{.name = "torchvision", .rows = kRows}};
 //
+// Variables of the kinds of layers:
+//
 //   layer                          variable here           PyTorch             layout there -> here
 //   kConv           convolution    kernel, bias            weight, bias        OIHW -> HWIO
 //   kDepthwiseConv  depthwise      kernel, bias            weight, bias        C1HW -> HWC1

@@ -217,6 +217,24 @@ TEST(TorchWeights, MismatchesNameTheLikelyCause) {
   EXPECT_THAT(other->ToString(), AllOf(HasSubstr("0 of 267"), HasSubstr("another network")));
 }
 
+// Arrays of a file that is no state_dict, under names of one.
+TEST(TorchWeights, ArraysOfOtherTypesAndRanksAreListed) {
+  const nn::Network network = VGG16({.input_shape = {64, 32, 3}, .classes = 2});
+  const NamedArrays file = {{"features.0.weight", Array::Strings({1}, {"a"})},
+                            {"features.0.bias", Array::Scalar<float>(1)},
+                            {"features.2.weight", Array::Zeros(DType::kF32, {0, 3, 3, 0})},
+                            {"features.2.bias", Array::Zeros(DType::kI64, {64})},
+                            {"classifier.0.weight", Array::Zeros(DType::kF32, {4096, 1000})},
+                            {"classifier.3.weight", Array::Zeros(DType::kF32, {0, 4096})},
+                            {"classifier.6.weight", Array::Zeros(DType::kF32, {2, 4096, 1})}};
+  const auto matched = MatchWeights(network, file);
+  ASSERT_TRUE(matched.ok()) << matched.status();
+  EXPECT_EQ(matched->layout, "torchvision");
+  EXPECT_EQ(matched->mismatched.size(), 6u) << matched->ToString();
+  EXPECT_EQ(matched->others.size(), 6u);
+  EXPECT_EQ(matched->arrays.size(), 1u) << "types are converted by who sets the weights";
+}
+
 // The names and shapes of these pairs are equal, what they compute is not.
 TEST(TorchWeights, NetworksThatComputeOtherwiseAreRejected) {
   const struct {
