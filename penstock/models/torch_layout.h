@@ -15,6 +15,8 @@
 //   kNorm           normalization  gamma, beta             weight, bias
 //                                  moving_mean, _variance  running_mean, _var
 //   kDense          dense          kernel, bias            weight, bias        OI -> IO
+//   kScale          LayerScale     gamma                   the layer's name
+//   kScaleC11       LayerScale     gamma                   the layer's name    C11 -> C
 #pragma once
 
 #include <cstdint>
@@ -23,11 +25,11 @@
 
 namespace penstock::models {
 
-enum class TorchLayer { kConv, kDepthwiseConv, kNorm, kDense };
+enum class TorchLayer { kConv, kDepthwiseConv, kNorm, kDense, kScale, kScaleC11 };
 
-// Names of a layer. In `layer`, '#' stands for a number and '@' for a letter, numbered from 1 ('a').
-// In `torch`, {1} is the first of these numbers, {2-1} and {2+1} the second minus and plus 1, and
-// {#} the position, from 0, of the first two numbers among those of all layers ("block2a_" after
+// Names of a layer. In `layer`, '#' stands for a number and '@' for a letter, numbered from 1 ('a');
+// a '*' at its beginning stands for any characters. In `torch`, {1} is the first of these numbers,
+// {2-1} and {2+1} the second minus and plus 1, {2*1+1} twice the first plus 1, and {#} the position, from 0, of the first two numbers among those of all layers ("block2a_" after
 // "block1b_"). The first row that matches a layer applies.
 struct TorchRow {
   const char* layer;

@@ -1,5 +1,6 @@
 #include "penstock/models/torch_names.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -16,12 +17,13 @@ namespace {
 
 using base::Array;
 
-// A variable of each kind of layer.
+// A variable of each kind of layer. `torch_name` may be empty: the layer's name is the variable's.
 struct KindRow {
   TorchLayer kind;
   const char* name;
   const char* torch_name;
   std::vector<int> permutation;
+  int trailing_axes = 0;
 };
 
 const std::vector<KindRow>& KindRows() {
@@ -36,6 +38,8 @@ const std::vector<KindRow>& KindRows() {
       {TorchLayer::kNorm, "moving_variance", "running_var", {}},
       {TorchLayer::kDense, "kernel", "weight", {1, 0}},
       {TorchLayer::kDense, "bias", "bias", {}},
+      {TorchLayer::kScale, "gamma", "", {}},
+      {TorchLayer::kScaleC11, "gamma", "", {}, 2},
   };
   return rows;
 }
@@ -62,6 +66,13 @@ std::optional<int> TakeNumber(char kind, absl::string_view& name) {
 
 // The numbers that '#' and '@' stand for, if `name` matches the pattern of a row.
 std::optional<std::vector<int>> NumbersOf(absl::string_view pattern, absl::string_view name) {
+  if (absl::ConsumePrefix(&pattern, "*")) {
+    for (size_t start = 0; start <= name.size(); ++start) {
+      auto numbers = NumbersOf(pattern, name.substr(start));
+      if (numbers.has_value()) return numbers;
+    }
+    return std::nullopt;
+  }
   std::vector<int> numbers;
   for (const char c : pattern) {
     if (c == '#' || c == '@') {
@@ -80,7 +91,7 @@ std::optional<std::vector<int>> NumbersOf(absl::string_view pattern, absl::strin
 // Position of a block, by the first two numbers of its layers' names.
 using BlockNumbers = std::pair<int, int>;
 
-// The value of "1", "2-1", "2+1", "#". The tables are this room's, and tested.
+// The value of "1", "2-1", "2+1", "2*1+1", "#". The tables are this room's, and tested.
 int64_t ValueOf(absl::string_view term, const std::vector<int>& numbers,
                 const std::set<BlockNumbers>& blocks) {
   if (term == "#") {
@@ -89,12 +100,16 @@ int64_t ValueOf(absl::string_view term, const std::vector<int>& numbers,
     PENSTOCK_CHECK(block != blocks.end());
     return std::distance(blocks.begin(), block);
   }
+  const bool multiplied = term.size() > 1 && term[1] == '*';
+  const int factor = multiplied ? term[0] - '0' : 1;
+  if (multiplied) term.remove_prefix(2);
   const size_t number = static_cast<size_t>(term[0] - '1');
   PENSTOCK_CHECK(number < numbers.size());
-  if (term.size() == 1) return numbers[number];
+  const int value = factor * numbers[number];
+  if (term.size() == 1) return value;
   PENSTOCK_CHECK(term.size() == 3);
   const int change = term[2] - '0';
-  return numbers[number] + (term[1] == '-' ? -change : change);
+  return value + (term[1] == '-' ? -change : change);
 }
 
 std::string Filled(absl::string_view text, const std::vector<int>& numbers,
@@ -209,6 +224,18 @@ std::optional<Array> ReversedAxes(const Array& matrix, base::Shape given, base::
   return joined.ok() ? std::optional<Array>(*joined) : std::nullopt;
 }
 
+// Without the last `count` axes, if their extents are 1.
+std::optional<Array> WithoutTrailingAxes(const Array& array, int count) {
+  const auto dims = array.shape().dims();
+  const auto kept = static_cast<size_t>(std::max(0, array.rank() - count));
+  for (size_t i = kept; i < dims.size(); ++i) {
+    if (dims[i] != 1) return std::nullopt;
+  }
+  const std::vector<int64_t> left(dims.begin(), dims.begin() + kept);
+  const auto out = array.Reshape(base::Shape(left));
+  return out.ok() ? std::optional<Array>(*out) : std::nullopt;
+}
+
 bool Fits(const Array& array, const TorchVariable& variable) {
   if (!base::IsNumeric(array.dtype())) return false;
   return variable.permutation.empty() ||
@@ -236,8 +263,10 @@ std::vector<TorchVariable> TorchVariablesOf(const TorchLayout& layout,
     TorchVariable variable{.name = names[i], .torch_name = ""};
     if (found[i].has_value()) {
       const FoundRow& row = *found[i];
-      variable.torch_name =
-          absl::StrCat(Filled(row.row->torch, row.numbers, blocks), ".", row.kind->torch_name);
+      variable.torch_name = Filled(row.row->torch, row.numbers, blocks);
+      const absl::string_view torch_name = row.kind->torch_name;
+      if (!torch_name.empty()) absl::StrAppend(&variable.torch_name, ".", torch_name);
+      variable.trailing_axes = row.kind->trailing_axes;
       variable.permutation = row.kind->permutation;
       if (!variable.permutation.empty()) variable.flattened_channels = row.row->flattened_channels;
     }
@@ -248,6 +277,7 @@ std::vector<TorchVariable> TorchVariablesOf(const TorchLayout& layout,
 
 std::optional<Array> FromTorchLayout(const Array& array, const TorchVariable& variable) {
   if (!Fits(array, variable)) return std::nullopt;
+  if (variable.trailing_axes > 0) return WithoutTrailingAxes(array, variable.trailing_axes);
   if (variable.permutation.empty()) return array;
   const int64_t channels = variable.flattened_channels;
   if (channels == 0) return Permuted(array, variable.permutation);
@@ -257,6 +287,11 @@ std::optional<Array> FromTorchLayout(const Array& array, const TorchVariable& va
 
 std::optional<Array> ToTorchLayout(const Array& array, const TorchVariable& variable) {
   if (!Fits(array, variable)) return std::nullopt;
+  if (variable.trailing_axes > 0) {
+    std::vector<int64_t> dims(array.shape().dims().begin(), array.shape().dims().end());
+    dims.resize(dims.size() + static_cast<size_t>(variable.trailing_axes), 1);
+    return *array.Reshape(base::Shape(dims));
+  }
   if (variable.permutation.empty()) return array;
   const int64_t channels = variable.flattened_channels;
   if (channels == 0) return Permuted(array, Inverse(variable.permutation));

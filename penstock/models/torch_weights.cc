@@ -141,6 +141,7 @@ Reading BestReading(const nn::Network& network, const NamedArrays& arrays,
   Reading best;
   for (const std::string& name : names) best.variables.push_back({name, name});
   best.found = CountFound(best, by_name);
+  if (best.found == names.size()) return best;
   for (const TorchLayout* layout : Layouts()) {
     for (const std::string& path : NestedPaths(names)) {
       Reading reading{.layout = layout, .path = path};

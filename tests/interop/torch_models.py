@@ -42,6 +42,8 @@ NETWORKS = [
     ("efficientnet_lite1_timm", lambda: timm.create_model("tf_efficientnet_lite1", num_classes=CLASSES), (45, 64)),
     ("mobilenet_v2", lambda: torchvision.models.mobilenet_v2(num_classes=CLASSES), (45, 64)),
     ("vgg16", vgg16, (64, 32)),
+    ("convnext_tiny", lambda: torchvision.models.convnext_tiny(num_classes=CLASSES), (64, 45)),
+    ("convnext_tiny_timm", lambda: timm.create_model("convnext_tiny", num_classes=CLASSES), (64, 45)),
     ("densenet121", lambda: torchvision.models.densenet121(num_classes=CLASSES), (45, 64)),
 ]
 
@@ -58,6 +60,13 @@ def randomize(net):
             module.running_mean.normal_(0, 0.1)
             module.running_var.uniform_(0.5, 2)
             module.running_var[0] = 1e-3  # shows which epsilon it is
+            module.weight[0] = 0.03       # so that it does not grow
+        if isinstance(module, nn.LayerNorm):
+            module.weight.uniform_(0.5, 1)
+            module.bias.normal_(0, 0.1)
+    for name, parameter in net.named_parameters():
+        if name.endswith(("layer_scale", "gamma")):  # 1e-6 by default
+            parameter.uniform_(0.1, 0.5)
 
 
 def write_network(folder, name, net, size):

@@ -120,11 +120,15 @@ TEST_F(TorchModels, OutputsEqualPyTorchs) {
       {"efficientnet_lite1_timm", models::EfficientNetLite1, {45, 64, 3}, "timm"},
       {"mobilenet_v2", models::MobileNetV2Torch, {45, 64, 3}},
       {"vgg16", models::VGG16, {64, 32, 3}},
+      {"convnext_tiny", models::ConvNeXtTiny, {64, 45, 3}},
+      {"convnext_tiny_timm", models::ConvNeXtTiny, {64, 45, 3}, "timm"},
       {"densenet121", models::DenseNet121, {45, 64, 3}},
   };
   for (const auto& row : rows) {
     models::ImageNetOptions options = {.input_shape = row.input_shape, .classes = 3};
-    if (absl::StartsWith(row.name, "efficientnet_lite")) options.include_preprocessing = false;
+    if (absl::StartsWith(row.name, "efficientnet_lite") || absl::StartsWith(row.name, "convnext")) {
+      options.include_preprocessing = false;
+    }
     keras::Model model(row.make(options));
     ASSERT_TRUE(model.Compile({}).ok()) << row.name;
     const std::string file = *folder_ / absl::StrCat(row.name, ".pt");
