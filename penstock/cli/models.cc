@@ -31,7 +31,7 @@ absl::StatusOr<std::vector<ModelRow>> ModelRows() {
 }
 
 std::string ModelTable(const std::vector<ModelRow>& rows) {
-  constexpr char kLine[] = "%-19s %-18s %11s %7s %14s %8s  %s\n";
+  constexpr char kLine[] = "%-21s %-18s %11s %7s %14s %8s  %s\n";
   std::string out = absl::StrFormat(kLine, "network", "keras.applications", "parameters", "MB",
                                     "M multiply-add", "image", "preprocessing");
   for (const ModelRow& row : rows) {

@@ -166,10 +166,11 @@ class Train : public Command {
   }
 
   void DescribeOutputs(Options& options) {
-    options.Add("--save", save_,
-                "File for the trained model; the extension selects the format. A .safetensors file "
-                "holds the whole model, other formats (docs/guide/files.md) may hold the weights "
-                "only");
+    options.Add(
+        "--save", save_,
+        "File for the trained model; the extension selects the format. .safetensors, .keras "
+        "and .h5 files hold the whole model, other formats (docs/guide/files.md) the "
+        "weights");
     checkpoints_.Describe(options);
     options.Add("--csv-log", csv_log_, "CSV file for the loss and metrics of each epoch");
     options.Add("--tensorboard", tensorboard_, "Folder for TensorBoard's event files");
@@ -239,8 +240,7 @@ class Train : public Command {
                           .seed = seed_,
                           .steps_per_execution = StepsPerExecution(),
                           .dtype_policy = policy_,
-                          .matmul_precision = matmul_precision_,
-                          .keep_weights = true});
+                          .matmul_precision = matmul_precision_});
   }
 
   // Trains, in two stages with --unfreeze-after. Each stage has checkpoints of its own, because the
@@ -309,10 +309,10 @@ class Train : public Command {
 
   absl::Status CheckSavable(const keras::Model& model) const {
     PENSTOCK_ASSIGN_OR_RETURN(const bool whole, save::HoldsMetadata(save_));
-    if (whole) return model.CheckSavable();
+    if (whole) return model.CheckSavable(save_);
     std::fprintf(stderr,
                  "--save %s holds the weights alone; `penstock evaluate` and `penstock predict` "
-                 "need the whole model, as a .safetensors file\n",
+                 "need the whole model, as a .safetensors or .keras file\n",
                  io::DisplayName(save_).c_str());
     return absl::OkStatus();
   }

@@ -141,8 +141,14 @@ absl::Status Model::CompileWith(const CompileOptions& options, const NamedArrays
   network_ = network_.WithRemat(options.remat);
   PENSTOCK_RETURN_IF_ERROR(network_.status());
   std::optional<NamedArrays> kept;
-  if (options.keep_weights && trainer_ != nullptr) {
-    PENSTOCK_ASSIGN_OR_RETURN(kept, trainer_->Weights());
+  if (options.keep_weights && weights == nullptr && trainer_ != nullptr) {
+    absl::StatusOr<NamedArrays> current = trainer_->Weights();
+    if (!current.ok()) {
+      return base::WithContext(current.status(),
+                               "Compile cannot keep the model's weights (keep_weights = false "
+                               "initializes them again)");
+    }
+    kept = *std::move(current);
   }
   PENSTOCK_ASSIGN_OR_RETURN(std::vector<train::Target> targets, Targets(network_, options));
   PENSTOCK_ASSIGN_OR_RETURN(auto client, ClientOr(options.client, options.replicas));

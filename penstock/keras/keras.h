@@ -111,10 +111,10 @@ struct CompileOptions {
   // so themselves (nn::Layer::SetRemat): keras.RematScope. {.mode = RematMode::kActivations} stores
   // the results of products and convolutions.
   nn::RematOptions remat = {};
-  // True: a model that is already compiled keeps its weights, as in Keras, for fine-tuning with
-  // another optimizer or other frozen layers; the optimizer's state is reset. False: the weights
-  // are initialized.
-  bool keep_weights = false;
+  // A model that is already compiled keeps its weights, as in Keras, for fine-tuning with another
+  // optimizer or other frozen layers; the optimizer's state is reset. False: the weights are
+  // initialized again, by `seed`.
+  bool keep_weights = true;
 };
 
 // A layer of a model, found by its name (Model::GetLayer). If the name is unknown, status() is an
@@ -202,7 +202,8 @@ class Model {
     return network_.Refreshed().Summary(options);
   }
 
-  // Configures the model for training and initializes the weights (unless keep_weights). Errors:
+  // Configures the model for training. The first call initializes the weights, later ones keep them
+  // (CompileOptions::keep_weights). Errors:
   // the first error of building, an unknown name, a device that is not available.
   // FAILED_PRECONDITION while Fit is running.
   absl::Status Compile(const CompileOptions& options);
@@ -268,6 +269,8 @@ class Model {
   // Saves and loads the weights alone, by name; the models' variables must be the same. LoadWeights
   // also reads
   // - Keras's files (.weights.h5, .h5, .keras), by the places of variables in Keras's layers;
+  // - PyTorch's names for the variables of a network of room models, which may be a layer of this
+  //   one (models/torch_weights.h);
   // - the checkpoints of a training (train/callbacks/checkpoint.h), without its other state: the
   //   newest one in their folder, or the one in a folder such as "run7/step-00002000".
   absl::Status SaveWeights(absl::string_view uri) const;

@@ -8,10 +8,7 @@
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/keras/keras.h"
-#include "penstock/keras/keras_variables.h"
-#include "penstock/nn/names.h"
-#include "penstock/save/save.h"
-#include "penstock/train/state.h"
+#include "penstock/keras/weights_file.h"
 
 namespace penstock::keras {
 namespace {
@@ -28,30 +25,6 @@ nn::Symbol FailedSymbol(const absl::Status& status) {
 // Whether a variable of this type takes the array's values, as train::Trainer::SetWeights does.
 bool SameKind(base::DType variable, base::DType array) {
   return variable == array || (base::IsFloat(variable) && base::IsFloat(array));
-}
-
-// A TensorFlow checkpoint has two names of a variable: the second one if no array has the first one
-// of a variable of the network.
-void UseNamesOf(const nn::Network& network, save::Weights& weights) {
-  std::set<std::string> names;
-  for (const nn::VariableSpec& variable : network.variables()) names.insert(variable.name);
-  for (const auto& [name, array] : weights.arrays) {
-    if (names.contains(network.VariableName(name))) return;
-  }
-  save::UseVariableNames(weights);
-}
-
-// The arrays of a file, without the training state that a checkpoint has beside the variables.
-NamedArrays WithoutTrainingState(const nn::Network& network, const NamedArrays& arrays) {
-  std::set<std::string> names;
-  for (const nn::VariableSpec& variable : network.variables()) names.insert(variable.name);
-  NamedArrays weights;
-  for (const auto& [name, array] : arrays) {
-    if (names.contains(network.VariableName(name)) || !train::IsTrainingState(name)) {
-      weights.Append(name, array);
-    }
-  }
-  return weights;
 }
 
 bool MatchesAny(const std::vector<std::string>& patterns, absl::string_view name) {
@@ -187,24 +160,18 @@ absl::StatusOr<WeightsReport> Model::SetWeights(const NamedArrays& weights,
 }
 
 absl::Status Model::LoadWeights(absl::string_view uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(const save::Weights file,
-                            save::ReadWeights(*io::FileSystem::Default(), uri));
-  return base::WithContext(SetWeights(WithoutTrainingState(network_, file.arrays)), uri);
+  PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, ReadWeightsFor(network_, uri, {}));
+  return base::WithContext(SetWeights(weights), uri);
 }
 
 absl::StatusOr<WeightsReport> Model::LoadWeights(absl::string_view uri,
                                                  const PartialWeightsOptions& options) {
-  PENSTOCK_ASSIGN_OR_RETURN(save::Weights file, save::ReadWeights(*io::FileSystem::Default(), uri));
-  if (HasKerasLayout(file)) {
-    const KerasMatch match = options.by_name ? KerasMatch::kName : KerasMatch::kPlace;
-    absl::StatusOr<NamedArrays> arrays = UseKerasNames(network_, file, match);
-    if (!arrays.ok()) return base::WithContext(arrays.status(), uri);
-    file.arrays = *std::move(arrays);
-  } else {
-    UseNamesOf(network_, file);
-  }
-  absl::StatusOr<WeightsReport> report =
-      SetWeights(WithoutTrainingState(network_, file.arrays), options);
+  const bool partial =
+      options.by_name || options.skip_mismatch || options.only != PartialWeightsOptions().only;
+  PENSTOCK_ASSIGN_OR_RETURN(
+      const NamedArrays weights,
+      ReadWeightsFor(network_, uri, {.by_name = options.by_name, .partial = partial}));
+  absl::StatusOr<WeightsReport> report = SetWeights(weights, options);
   if (!report.ok()) return base::WithContext(report.status(), uri);
   return report;
 }

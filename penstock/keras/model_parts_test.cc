@@ -308,18 +308,24 @@ TEST(PartialWeights, OfTrainingCheckpoint) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Compile, KeepsWeightsIfRequested) {
+TEST(Compile, KeepsWeightsUnlessInitialized) {
   Model model = Chain();
   CompileOptions options = Compiling();
   ASSERT_TRUE(model.Compile(options).ok());
   ASSERT_TRUE(model.Fit(Random({16, 6}, 1), Random({16, 3}, 2), {.verbose = 0}).ok());
   const NamedArrays trained = *model.GetWeights();
   options.seed = 7;
-  options.keep_weights = true;
   ASSERT_TRUE(model.Compile(options).ok());
   for (const auto& [name, array] : trained) {
     EXPECT_TRUE(base::BitwiseEqual(array, *model.GetWeights()->Find(name))) << name;
   }
+  // Under another policy they are rounded to its type.
+  options.dtype_policy = "bfloat16";
+  ASSERT_TRUE(model.Compile(options).ok());
+  const NamedArrays rounded = *model.GetWeights();
+  EXPECT_TRUE(base::BitwiseEqual(*trained.Find("dense/kernel")->Cast(base::DType::kBF16),
+                                 *rounded.Find("dense/kernel")));
+  options.dtype_policy = "float32";
   options.keep_weights = false;
   ASSERT_TRUE(model.Compile(options).ok());
   EXPECT_FALSE(

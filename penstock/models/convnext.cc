@@ -17,6 +17,39 @@ struct ConvNeXtRow {
   int64_t depths[4], dims[4];
 };
 
+// Names of torchvision.models.convnext and of timm.models.convnext. Without the top, the last
+// normalization is called "layer_normalization".
+constexpr TorchRow kConvNeXtTorchvision[] = {
+    {"*_stem_conv", "features.0.0", TorchLayer::kConv},
+    {"*_stem_layernorm", "features.0.1", TorchLayer::kNorm},
+    {"*_downsampling_layernorm_#", "features.{2*1+2}.0", TorchLayer::kNorm},
+    {"*_downsampling_conv_#", "features.{2*1+2}.1", TorchLayer::kConv},
+    {"*_stage_#_block_#_depthwise_conv", "features.{2*1+1}.{2}.block.0", TorchLayer::kConv},
+    {"*_stage_#_block_#_layernorm", "features.{2*1+1}.{2}.block.2", TorchLayer::kNorm},
+    {"*_stage_#_block_#_pointwise_conv_1", "features.{2*1+1}.{2}.block.3", TorchLayer::kDense},
+    {"*_stage_#_block_#_pointwise_conv_2", "features.{2*1+1}.{2}.block.5", TorchLayer::kDense},
+    {"*_stage_#_block_#_layer_scale", "features.{2*1+1}.{2}.layer_scale", TorchLayer::kScaleC11},
+    {"*_head_layernorm", "classifier.0", TorchLayer::kNorm},
+    {"layer_normalization", "classifier.0", TorchLayer::kNorm},
+    {"*_head_dense", "classifier.2", TorchLayer::kDense},
+};
+constexpr TorchRow kConvNeXtTimm[] = {
+    {"*_stem_conv", "stem.0", TorchLayer::kConv},
+    {"*_stem_layernorm", "stem.1", TorchLayer::kNorm},
+    {"*_downsampling_layernorm_#", "stages.{1+1}.downsample.0", TorchLayer::kNorm},
+    {"*_downsampling_conv_#", "stages.{1+1}.downsample.1", TorchLayer::kConv},
+    {"*_stage_#_block_#_depthwise_conv", "stages.{1}.blocks.{2}.conv_dw", TorchLayer::kConv},
+    {"*_stage_#_block_#_layernorm", "stages.{1}.blocks.{2}.norm", TorchLayer::kNorm},
+    {"*_stage_#_block_#_pointwise_conv_1", "stages.{1}.blocks.{2}.mlp.fc1", TorchLayer::kDense},
+    {"*_stage_#_block_#_pointwise_conv_2", "stages.{1}.blocks.{2}.mlp.fc2", TorchLayer::kDense},
+    {"*_stage_#_block_#_layer_scale", "stages.{1}.blocks.{2}.gamma", TorchLayer::kScale},
+    {"*_head_layernorm", "head.norm", TorchLayer::kNorm},
+    {"layer_normalization", "head.norm", TorchLayer::kNorm},
+    {"*_head_dense", "head.fc", TorchLayer::kDense},
+};
+constexpr TorchLayout kConvNeXtTorch[] = {{.name = "torchvision", .rows = kConvNeXtTorchvision},
+                                          {.name = "timm", .rows = kConvNeXtTimm}};
+
 constexpr ModelInfo ConvNeXtInfo(const char* name, const char* keras_name, ModelFunction make) {
   return {name,
           keras_name,
@@ -24,7 +57,8 @@ constexpr ModelInfo ConvNeXtInfo(const char* name, const char* keras_name, Model
           224,
           32,
           PreprocessMode::kInside,
-          kImageNet | kDropConnect | kIncludePreprocessing};
+          kImageNet | kDropConnect | kIncludePreprocessing,
+          kConvNeXtTorch};
 }
 
 constexpr ConvNeXtRow kConvNeXts[] = {

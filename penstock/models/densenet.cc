@@ -15,8 +15,39 @@ struct DenseNetRow {
   int64_t layers[4];
 };
 
+// torchvision's names, and those in its older files. Its epsilon is 1e-5, here and in Keras it is
+// 1.001e-5.
+constexpr TorchRow kDenseNetTorchRows[] = {
+    {"conv1_conv", "features.conv0", TorchLayer::kConv},
+    {"conv1_bn", "features.norm0", TorchLayer::kNorm},
+    {"conv#_block#_0_bn", "features.denseblock{1-1}.denselayer{2}.norm1", TorchLayer::kNorm},
+    {"conv#_block#_1_conv", "features.denseblock{1-1}.denselayer{2}.conv1", TorchLayer::kConv},
+    {"conv#_block#_1_bn", "features.denseblock{1-1}.denselayer{2}.norm2", TorchLayer::kNorm},
+    {"conv#_block#_2_conv", "features.denseblock{1-1}.denselayer{2}.conv2", TorchLayer::kConv},
+    {"pool#_bn", "features.transition{1-1}.norm", TorchLayer::kNorm},
+    {"pool#_conv", "features.transition{1-1}.conv", TorchLayer::kConv},
+    {"bn", "features.norm5", TorchLayer::kNorm},
+    {"predictions", "classifier", TorchLayer::kDense},
+};
+constexpr TorchRow kDenseNetOldTorchRows[] = {
+    {"conv1_conv", "features.conv0", TorchLayer::kConv},
+    {"conv1_bn", "features.norm0", TorchLayer::kNorm},
+    {"conv#_block#_0_bn", "features.denseblock{1-1}.denselayer{2}.norm.1", TorchLayer::kNorm},
+    {"conv#_block#_1_conv", "features.denseblock{1-1}.denselayer{2}.conv.1", TorchLayer::kConv},
+    {"conv#_block#_1_bn", "features.denseblock{1-1}.denselayer{2}.norm.2", TorchLayer::kNorm},
+    {"conv#_block#_2_conv", "features.denseblock{1-1}.denselayer{2}.conv.2", TorchLayer::kConv},
+    {"pool#_bn", "features.transition{1-1}.norm", TorchLayer::kNorm},
+    {"pool#_conv", "features.transition{1-1}.conv", TorchLayer::kConv},
+    {"bn", "features.norm5", TorchLayer::kNorm},
+    {"predictions", "classifier", TorchLayer::kDense},
+};
+constexpr TorchLayout kDenseNetTorch[] = {
+    {.name = "torchvision", .rows = kDenseNetTorchRows},
+    {.name = "torchvision (old)", .rows = kDenseNetOldTorchRows}};
+
 constexpr ModelInfo DenseNetInfo(const char* name, const char* keras_name, ModelFunction make) {
-  return {name, keras_name, make, 224, 32, PreprocessMode::kTorch, kImageNet | kMomentum};
+  return {name,          keras_name, make, 224, 32, PreprocessMode::kTorch, kImageNet | kMomentum,
+          kDenseNetTorch};
 }
 
 constexpr DenseNetRow kDenseNets[] = {

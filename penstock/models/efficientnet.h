@@ -34,6 +34,18 @@ nn::Network EfficientNetV2S(const ImageNetOptions& options = {});
 nn::Network EfficientNetV2M(const ImageNetOptions& options = {});
 nn::Network EfficientNetV2L(const ImageNetOptions& options = {});
 
+// torchvision's variants, which PyTorch's weights fit (torch_weights.h): convolutions with stride 2
+// pad the image by as many pixels at the top and left as at the bottom and right, and epsilon is
+// 1e-5 for B0 to B4. They take preprocessed images (PreprocessMode::kTorch).
+nn::Network EfficientNetB0Torch(const ImageNetOptions& options = {});
+nn::Network EfficientNetB1Torch(const ImageNetOptions& options = {});
+nn::Network EfficientNetB2Torch(const ImageNetOptions& options = {});
+nn::Network EfficientNetB3Torch(const ImageNetOptions& options = {});
+nn::Network EfficientNetB4Torch(const ImageNetOptions& options = {});
+nn::Network EfficientNetB5Torch(const ImageNetOptions& options = {});
+nn::Network EfficientNetB6Torch(const ImageNetOptions& options = {});
+nn::Network EfficientNetB7Torch(const ImageNetOptions& options = {});
+
 // EfficientNet-Lite, for devices that compute with integers: relu6, no squeeze and excitation, and
 // the same number of channels in the first and in the last convolution of all members. They are not
 // in keras.applications: the tables are those of https://github.com/tensorflow/tpu, folder

@@ -10,7 +10,8 @@ namespace {
 using nn::Symbol;
 
 Symbol EfficientNetNorm(Symbol x, const EfficientNetStyle& style, const std::string& name) {
-  x = nn::BatchNormalization({.momentum = style.momentum, .name = name + "bn"})(x);
+  x = nn::BatchNormalization(
+      {.momentum = style.momentum, .epsilon = style.epsilon, .name = name + "bn"})(x);
   return nn::Activation({.activation = style.activation, .name = name + "activation"})(x);
 }
 
@@ -37,8 +38,8 @@ Symbol MBConvDepthwise(Symbol x, const MBConvRow& row, const EfficientNetStyle& 
                        const std::string& name) {
   const char* padding = "same";
   if (row.strides == 2 && style.padding_layer) {
-    x = nn::ZeroPadding2D({.padding = PadForStride2(x, row.kernel), .name = name + "dwconv_pad"})(
-        x);
+    x = nn::ZeroPadding2D(
+        {.padding = style.PaddingForStride2(x, row.kernel), .name = name + "dwconv_pad"})(x);
     padding = "valid";
   }
   x = nn::DepthwiseConv2D({.kernel_size = row.kernel,
@@ -52,6 +53,11 @@ Symbol MBConvDepthwise(Symbol x, const MBConvRow& row, const EfficientNetStyle& 
 
 }  // namespace
 
+nn::Ends<2> EfficientNetStyle::PaddingForStride2(const Symbol& x, int64_t kernel) const {
+  const int64_t half = kernel / 2;
+  return symmetric_padding ? nn::Ends<2>{{half, half}, {half, half}} : PadForStride2(x, kernel);
+}
+
 Symbol ConvNormActivation(Symbol x, const ConvNormRow& row, const EfficientNetStyle& style,
                           const std::string& name) {
   x = nn::Conv2D({.filters = row.filters,
@@ -62,7 +68,8 @@ Symbol ConvNormActivation(Symbol x, const ConvNormRow& row, const EfficientNetSt
                   .kernel_initializer = style.kernel_initializer,
                   .name = name + "conv"})(x);
   if (row.activate) return EfficientNetNorm(x, style, name);
-  return nn::BatchNormalization({.momentum = style.momentum, .name = name + "bn"})(x);
+  return nn::BatchNormalization(
+      {.momentum = style.momentum, .epsilon = style.epsilon, .name = name + "bn"})(x);
 }
 
 Symbol MBConv(Symbol x, const MBConvRow& row, const EfficientNetStyle& style,

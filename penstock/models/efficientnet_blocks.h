@@ -10,7 +10,7 @@ namespace penstock::models::internal {
 // What distinguishes the EfficientNets from each other, apart from their tables.
 struct EfficientNetStyle {
   const char* activation = "silu";
-  double momentum = 0.99;  // of batch normalization
+  double momentum = 0.99, epsilon = 1e-3;  // of batch normalization
   // Initializer of the convolutions: of the kernels' outputs, truncated at two standard deviations.
   nn::Initializer kernel_initializer =
       nn::initializers::VarianceScaling({.scale = 2, .mode = "fan_out"});
@@ -18,6 +18,11 @@ struct EfficientNetStyle {
   const char* depthwise_name = "dwconv";
   // A layer of its own pads the input of depthwise convolutions with stride 2.
   bool padding_layer = false;
+  // It adds as many pixels at the top and left as at the bottom and right (torchvision's padding),
+  // instead of as few as possible.
+  bool symmetric_padding = false;
+
+  nn::Ends<2> PaddingForStride2(const nn::Symbol& x, int64_t kernel) const;
 };
 
 // An inverted residual block ("MBConv"), or one whose expansion and depthwise convolution are one

@@ -15,7 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
+
 #include "penstock/base/dtype.h"
+#include "penstock/models/torch_layout.h"
 #include "penstock/nn/network.h"
 #include "penstock/nn/typed_options.h"
 
@@ -116,6 +119,8 @@ struct ModelInfo {
   int64_t min_image_size;  // smaller images are an error of the network
   PreprocessMode preprocess_mode = PreprocessMode::kNone;
   unsigned options = kImageNet;  // bits of ImageNetOption
+  // Names of the layers in PyTorch; its weights fit (torch_weights.h).
+  absl::Span<const TorchLayout> torch = {};
 };
 
 }  // namespace penstock::models

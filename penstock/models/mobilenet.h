@@ -14,6 +14,10 @@ namespace penstock::models {
 nn::Network MobileNet(const ImageNetOptions& options = {});
 
 nn::Network MobileNetV2(const ImageNetOptions& options = {});
+// torchvision's variant, which PyTorch's weights fit (torch_weights.h): convolutions with stride 2
+// pad the image by a pixel on each side, epsilon is 1e-5, momentum 0.9 (PyTorch's 0.1). It takes
+// preprocessed images (PreprocessMode::kTorch).
+nn::Network MobileNetV2Torch(const ImageNetOptions& options = {});
 
 // Options of their own: dropout (default 0.2), minimalistic, include_preprocessing: by default they
 // take images with values from 0 to 255, without it from -1 to 1.

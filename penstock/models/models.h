@@ -13,7 +13,7 @@
 //   inception.h           InceptionV3, InceptionResNetV2
 //   mobilenet.h           MobileNet, MobileNetV2, MobileNetV3Small and Large
 //   nasnet.h              NASNetMobile, NASNetLarge
-//   resnet.h              ResNet50, 101, 152, and V2
+//   resnet.h              ResNet50, 101, 152, and V2; torchvision's, V1_5
 //   vgg.h                 VGG16, VGG19
 //   xception.h            Xception
 //   gpt.h                 a GPT-like decoder
@@ -21,6 +21,7 @@
 //   resnet_cifar.h        ResNets for small images
 //   vision_transformer.h  a small ViT
 //   by_name.h             networks over images by name, and the list of them
+//   torch_weights.h       PyTorch's weights for them
 #pragma once
 
 #include "penstock/models/by_name.h"
@@ -35,6 +36,7 @@
 #include "penstock/models/nasnet.h"
 #include "penstock/models/resnet.h"
 #include "penstock/models/resnet_cifar.h"
+#include "penstock/models/torch_weights.h"
 #include "penstock/models/vgg.h"
 #include "penstock/models/vision_transformer.h"
 #include "penstock/models/xception.h"

@@ -9,13 +9,30 @@ namespace {
 
 using nn::Symbol;
 
+// kV1_5 is torchvision's: the 3x3 convolution of a block has the stride instead of the first one,
+// convolutions have no biases, and epsilon is 1e-5.
+enum class ResNetVersion { kV1, kV1_5, kV2 };
+
 // A network: numbers of blocks per stage are those of the paper's table 1.
 struct ResNetRow {
   ModelInfo model;
   const char* network_name;
-  bool v2;
+  ResNetVersion version;
   int64_t blocks[4];
 };
+
+// The names of torchvision.models.resnet.
+constexpr TorchRow kResNetTorchRows[] = {
+    {"conv1_conv", "conv1", TorchLayer::kConv},
+    {"conv1_bn", "bn1", TorchLayer::kNorm},
+    {"conv#_block#_0_conv", "layer{1-1}.{2-1}.downsample.0", TorchLayer::kConv},
+    {"conv#_block#_0_bn", "layer{1-1}.{2-1}.downsample.1", TorchLayer::kNorm},
+    {"conv#_block#_#_conv", "layer{1-1}.{2-1}.conv{3}", TorchLayer::kConv},
+    {"conv#_block#_#_bn", "layer{1-1}.{2-1}.bn{3}", TorchLayer::kNorm},
+    {"predictions", "fc", TorchLayer::kDense},
+};
+constexpr TorchLayout kResNetTorch[] = {
+    {.name = "torchvision", .rows = kResNetTorchRows, .required_layer = "conv2_block1_2_pad"}};
 
 constexpr ModelInfo ResNetInfo(const char* name, const char* keras_name, ModelFunction make) {
   return {name, keras_name, make, 224, 32, PreprocessMode::kCaffe, kImageNet | kMomentum};
@@ -24,21 +41,30 @@ constexpr ModelInfo ResNetV2Info(const char* name, const char* keras_name, Model
   return {name, keras_name, make, 224, 32, PreprocessMode::kTf, kImageNet | kMomentum};
 }
 
+constexpr ModelInfo TorchResNetInfo(const char* name, ModelFunction make) {
+  return {name,        nullptr, make, 224, 32, PreprocessMode::kTorch, kImageNet | kMomentum,
+          kResNetTorch};
+}
+
+constexpr auto kV1 = ResNetVersion::kV1, kV1_5 = ResNetVersion::kV1_5, kV2 = ResNetVersion::kV2;
 constexpr ResNetRow kResNets[] = {
-    {ResNetInfo("resnet50", "ResNet50", ResNet50), "resnet50", false, {3, 4, 6, 3}},
-    {ResNetInfo("resnet101", "ResNet101", ResNet101), "resnet101", false, {3, 4, 23, 3}},
-    {ResNetInfo("resnet152", "ResNet152", ResNet152), "resnet152", false, {3, 8, 36, 3}},
-    {ResNetV2Info("resnet50_v2", "ResNet50V2", ResNet50V2), "resnet50v2", true, {3, 4, 6, 3}},
-    {ResNetV2Info("resnet101_v2", "ResNet101V2", ResNet101V2), "resnet101v2", true, {3, 4, 23, 3}},
-    {ResNetV2Info("resnet152_v2", "ResNet152V2", ResNet152V2), "resnet152v2", true, {3, 8, 36, 3}},
+    {ResNetInfo("resnet50", "ResNet50", ResNet50), "resnet50", kV1, {3, 4, 6, 3}},
+    {ResNetInfo("resnet101", "ResNet101", ResNet101), "resnet101", kV1, {3, 4, 23, 3}},
+    {ResNetInfo("resnet152", "ResNet152", ResNet152), "resnet152", kV1, {3, 8, 36, 3}},
+    {TorchResNetInfo("resnet50_v1_5", ResNet50V1_5), "resnet50_v1_5", kV1_5, {3, 4, 6, 3}},
+    {TorchResNetInfo("resnet101_v1_5", ResNet101V1_5), "resnet101_v1_5", kV1_5, {3, 4, 23, 3}},
+    {TorchResNetInfo("resnet152_v1_5", ResNet152V1_5), "resnet152_v1_5", kV1_5, {3, 8, 36, 3}},
+    {ResNetV2Info("resnet50_v2", "ResNet50V2", ResNet50V2), "resnet50v2", kV2, {3, 4, 6, 3}},
+    {ResNetV2Info("resnet101_v2", "ResNet101V2", ResNet101V2), "resnet101v2", kV2, {3, 4, 23, 3}},
+    {ResNetV2Info("resnet152_v2", "ResNet152V2", ResNet152V2), "resnet152v2", kV2, {3, 8, 36, 3}},
 };
 
 // Batch normalization with this network's options.
 struct ResNetNorms {
-  double momentum;
+  double momentum, epsilon;
   Symbol operator()(Symbol x, const std::string& name) const {
-    return nn::BatchNormalization(
-        {.momentum = momentum, .epsilon = 1.001e-5, .name = name + "_bn"})(x);
+    return nn::BatchNormalization({.momentum = momentum, .epsilon = epsilon, .name = name + "_bn"})(
+        x);
   }
 };
 
@@ -89,6 +115,23 @@ Symbol Block(const ResNetNorms& norm, Symbol x, const BlockOptions& block) {
   return Relu(nn::Add({.name = name + "_add"})({shortcut, x}), name + "_out");
 }
 
+// The same as torchvision has it (ResNetVersion::kV1_5).
+Symbol BlockV1_5(const ResNetNorms& norm, Symbol x, const BlockOptions& block) {
+  const auto& [filters, strides, project, name] = block;
+  const auto conv_norm = [&](Symbol x, ConvOptions options, const std::string& name) {
+    options.use_bias = false;
+    return norm(Conv(x, options, name), name);
+  };
+  Symbol shortcut = x;
+  if (project) shortcut = conv_norm(x, {.filters = 4 * filters, .strides = strides}, name + "_0");
+  x = Relu(conv_norm(x, {.filters = filters}, name + "_1"), name + "_1_relu");
+  // The padding "same" has no pixel at the top and left for stride 2.
+  x = nn::ZeroPadding2D({.padding = 1, .name = name + "_2_pad"})(x);
+  x = conv_norm(x, {.filters = filters, .kernel = 3, .strides = strides}, name + "_2");
+  x = conv_norm(Relu(x, name + "_2_relu"), {.filters = 4 * filters}, name + "_3");
+  return Relu(nn::Add({.name = name + "_add"})({shortcut, x}), name + "_out");
+}
+
 // The same with pre-activation: normalization and activation precede the convolutions, so that the
 // sum is not modified. The 3x3 convolution has the stride, and the shortcut subsamples pixels.
 Symbol BlockV2(const ResNetNorms& norm, Symbol x, const BlockOptions& block) {
@@ -113,12 +156,13 @@ std::string BlockName(int stage, int64_t block) {
 }
 
 // Each stage but the first starts by halving height and width.
-Symbol Stages(const ResNetNorms& norm, Symbol x, const int64_t (&blocks)[4]) {
+Symbol Stages(const ResNetNorms& norm, Symbol x, const int64_t (&blocks)[4], bool v1_5) {
   for (int stage = 0; stage < 4; ++stage) {
     for (int64_t block = 0; block < blocks[stage]; ++block) {
       const bool first = block == 0;
-      x = Block(norm, x,
-                {int64_t{64} << stage, first && stage > 0 ? 2 : 1, first, BlockName(stage, block)});
+      const BlockOptions options{int64_t{64} << stage, first && stage > 0 ? 2 : 1, first,
+                                 BlockName(stage, block)};
+      x = v1_5 ? BlockV1_5(norm, x, options) : Block(norm, x, options);
     }
   }
   return x;
@@ -142,12 +186,13 @@ nn::Network ImageNetResNet(ModelFunction make, const ImageNetOptions& options) {
   const auto builder = internal::ImageNetBuilder::Start(row.model, options);
   if (!builder.ok()) return nn::Network(builder.status());
   Symbol x = nn::ZeroPadding2D({.padding = 3, .name = "conv1_pad"})(builder->image());
-  x = Conv(x, {.filters = 64, .kernel = 7, .strides = 2}, "conv1");
-  const ResNetNorms norm{options.momentum.value_or(0.99)};
-  if (!row.v2) x = NormRelu(norm, x, "conv1");
+  const bool v1_5 = row.version == kV1_5, v2 = row.version == kV2;
+  x = Conv(x, {.filters = 64, .kernel = 7, .strides = 2, .use_bias = !v1_5}, "conv1");
+  const ResNetNorms norm{options.momentum.value_or(v1_5 ? 0.9 : 0.99), v1_5 ? 1e-5 : 1.001e-5};
+  if (!v2) x = NormRelu(norm, x, "conv1");
   x = nn::ZeroPadding2D({.padding = 1, .name = "pool1_pad"})(x);
   x = nn::MaxPooling2D({.pool_size = 3, .strides = 2, .name = "pool1_pool"})(x);
-  x = row.v2 ? StagesV2(norm, x, row.blocks) : Stages(norm, x, row.blocks);
+  x = v2 ? StagesV2(norm, x, row.blocks) : Stages(norm, x, row.blocks, v1_5);
   return builder->Finish(builder->Top(x, {.avg = "avg_pool", .max = "max_pool"}), row.network_name);
 }
 
@@ -156,6 +201,15 @@ nn::Network ImageNetResNet(ModelFunction make, const ImageNetOptions& options) {
 nn::Network ResNet50(const ImageNetOptions& options) { return ImageNetResNet(ResNet50, options); }
 nn::Network ResNet101(const ImageNetOptions& options) { return ImageNetResNet(ResNet101, options); }
 nn::Network ResNet152(const ImageNetOptions& options) { return ImageNetResNet(ResNet152, options); }
+nn::Network ResNet50V1_5(const ImageNetOptions& options) {
+  return ImageNetResNet(ResNet50V1_5, options);
+}
+nn::Network ResNet101V1_5(const ImageNetOptions& options) {
+  return ImageNetResNet(ResNet101V1_5, options);
+}
+nn::Network ResNet152V1_5(const ImageNetOptions& options) {
+  return ImageNetResNet(ResNet152V1_5, options);
+}
 nn::Network ResNet50V2(const ImageNetOptions& options) {
   return ImageNetResNet(ResNet50V2, options);
 }

@@ -14,6 +14,13 @@ nn::Network ResNet50(const ImageNetOptions& options = {});
 nn::Network ResNet101(const ImageNetOptions& options = {});
 nn::Network ResNet152(const ImageNetOptions& options = {});
 
+// torchvision's variant ("ResNet v1.5"), which PyTorch's weights fit (torch_weights.h): the 3x3
+// convolution of a block has the stride, convolutions have no biases, epsilon is 1e-5, momentum 0.9
+// (PyTorch's 0.1). Layers have the names of ResNet50.
+nn::Network ResNet50V1_5(const ImageNetOptions& options = {});
+nn::Network ResNet101V1_5(const ImageNetOptions& options = {});
+nn::Network ResNet152V1_5(const ImageNetOptions& options = {});
+
 nn::Network ResNet50V2(const ImageNetOptions& options = {});
 nn::Network ResNet101V2(const ImageNetOptions& options = {});
 nn::Network ResNet152V2(const ImageNetOptions& options = {});

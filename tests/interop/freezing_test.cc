@@ -112,8 +112,7 @@ TEST(Freezing, TrainsHeadThenAllThenPartAsKeras) {
     ASSERT_TRUE(Freeze(model, what).ok()) << Freeze(model, what);
     const absl::Status compiled =
         model.Compile({.optimizer = optimizer,
-                       .loss = keras::SparseCategoricalCrossentropy({.from_logits = true}),
-                       .keep_weights = true});
+                       .loss = keras::SparseCategoricalCrossentropy({.from_logits = true})});
     ASSERT_TRUE(compiled.ok()) << compiled;
     if (name != last) {
       before = Under(tensors, "start/");

@@ -50,10 +50,8 @@ absl::StatusOr<double> TransferLearning() {
 
   // Fine-tunes all layers with a low learning rate.
   base_layer.SetTrainable(true);
-  PENSTOCK_RETURN_IF_ERROR(model.Compile({.optimizer = keras::Adam({.learning_rate = 1e-4}),
-                                          .loss = loss,
-                                          .metrics = {accuracy},
-                                          .keep_weights = true}));
+  PENSTOCK_RETURN_IF_ERROR(model.Compile(
+      {.optimizer = keras::Adam({.learning_rate = 1e-4}), .loss = loss, .metrics = {accuracy}}));
   PENSTOCK_RETURN_IF_ERROR(model.Fit(rows.x, rows.y, {.epochs = 2, .verbose = 0}).status());
   PENSTOCK_ASSIGN_OR_RETURN(const keras::Logs score, model.Evaluate(rows.x, rows.y));
   return score.Get("accuracy");
