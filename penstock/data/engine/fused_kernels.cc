@@ -623,6 +623,15 @@ void RowGroup::Stack() {
 }
 
 std::vector<RowPart> RowGroup::Take() {
+  std::vector<RowPart> parts = Parts();
+  rows_ = std::make_shared<const RowRefs>();
+  stacked_.clear();
+  joined_.clear();
+  results_.clear();
+  return parts;
+}
+
+std::vector<RowPart> RowGroup::Parts() {
   std::lock_guard lock(mutex_);
   // Reports the first of several failures of a row, but first an unrecoverable one, because other
   // rows are missing due to it.

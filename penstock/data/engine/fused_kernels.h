@@ -195,12 +195,14 @@ class RowGroup {
            std::shared_ptr<const RowNodeOptions> options, Position position,
            std::shared_ptr<BufferPool> buffers, base::Clock* clock, StageCounters& counters);
 
+  // The input; empty after Take.
   const RowRefs& rows() const { return *rows_; }
   // Computes one of `chunks` equal parts. Called once for each part, by any thread. True for the
   // call that ends last.
   bool Run(int64_t chunk, int64_t chunks);
-  // The result in order, after the last chunk. For a batch: the batch, or the error of its first
-  // failed row.
+  // The result in order, once, after the last chunk. For a batch: the batch, or the error of its
+  // first failed row. Releases everything else: a thread that ran the last chunk may hold the group
+  // a little longer, but no memory of the pipeline.
   std::vector<RowPart> Take();
   double busy_seconds() const { return busy_ns_ * 1e-9; }
   bool done() const { return done_; }
@@ -227,9 +229,10 @@ class RowGroup {
   bool IsViewOfOneBlock() const;
   void Finish();
   void Stack();
+  std::vector<RowPart> Parts();
 
   const std::shared_ptr<const FusedKernels> kernels_;
-  const std::shared_ptr<const RowRefs> rows_;
+  std::shared_ptr<const RowRefs> rows_;
   const std::shared_ptr<const RowNodeOptions> options_;
   const Position position_;
   const std::shared_ptr<BufferPool> buffers_;

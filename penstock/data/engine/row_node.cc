@@ -292,7 +292,8 @@ absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, RowRefs* out) {
     }
     const std::shared_ptr<RowGroup> group = std::move(in_flight.group);
     in_flight.charge = {};
-    const double seconds_per_row = group->busy_seconds() / group->rows().size();
+    const int64_t rows = group->rows().size();
+    const double seconds_per_row = group->busy_seconds() / rows;
     seconds_per_row_ =
         seconds_per_row_ < 0 ? seconds_per_row : 0.8 * seconds_per_row_ + 0.2 * seconds_per_row;
     int64_t bytes = 0;
@@ -302,7 +303,7 @@ absl::StatusOr<Poll> RowNode::DoNext(int64_t max_rows, RowRefs* out) {
       bytes += part_bytes;
       ready_.push_back(std::move(part));
     }
-    bytes_per_row_ = bytes / group->rows().size();
+    bytes_per_row_ = bytes / rows;
     if (stack() || !kernels_->empty()) {
       group_bytes_ = bytes;
       memory_status_ = reservation_.Set(std::max(reservation_.bytes(), bytes));
