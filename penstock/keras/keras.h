@@ -267,12 +267,11 @@ class Model {
   // formats (by the extension of `uri`) cannot describe what Keras lacks.
   absl::Status CheckSavable(absl::string_view uri = "") const;
   // Saves and loads the weights alone, by name; the models' variables must be the same. LoadWeights
-  // also reads
-  // - Keras's files (.weights.h5, .h5, .keras), by the places of variables in Keras's layers;
-  // - PyTorch's names for the variables of a network of room models, which may be a layer of this
-  //   one (models/torch_weights.h);
-  // - the checkpoints of a training (train/callbacks/checkpoint.h), without its other state: the
-  //   newest one in their folder, or the one in a folder such as "run7/step-00002000".
+  // also reads Keras's files (.weights.h5, .h5, .keras), by the places of variables in Keras's
+  // layers; files with PyTorch's names for the variables of a network of room models, which may be
+  // a layer of this one (models/torch_weights.h); and the checkpoints of a training
+  // (train/callbacks/checkpoint.h), without its other state: the newest one in their folder, or the
+  // one in a folder such as "run7/step-00002000".
   absl::Status SaveWeights(absl::string_view uri) const;
   absl::Status LoadWeights(absl::string_view uri);
   // Loads the weights that match and reports the others. The model is unchanged after an error. If

@@ -222,10 +222,17 @@ class Translator {
     return &defaults_.emplace(class_name, std::move(defaults)).first->second;
   }
 
-  // Operations are the layers that take a number instead of their second input.
+  // Operations are the layers that take a number instead of their second input, and those of one
+  // input.
   bool IsKnownOperation(const std::string& class_name) {
+    if (IsUnary(class_name)) return true;
     const auto layer = nn::LayerFromConfig(class_name, "", {{"constant", 1.0}});
     return layer.ok() && layer->body().keras_form().module == nn::kKerasOperations;
+  }
+
+  bool IsUnary(const std::string& class_name) {
+    const auto defaults = DefaultsOf(class_name);
+    return defaults.ok() && !(*defaults)->form.operation_options.empty();
   }
 
   absl::Status KerasOnly(const KerasLayer& layer, const std::string& key, const Json& value) {
@@ -332,6 +339,7 @@ class Translator {
 
   // An operation becomes the layer of the same name.
   absl::StatusOr<Json> Operation(const KerasLayer& layer) {
+    if (IsUnary(layer.class_name)) return UnaryOperation(layer);
     // Operations know nothing of masks.
     Json row = {{"class_name", layer.class_name}, {"config", {{"use_masks", false}}}};
     for (const Call& call : layer.calls) {
@@ -342,6 +350,24 @@ class Translator {
                                               " of these arguments: one number, after an input"));
       }
       row["config"]["constant"] = call.numbers[0].second;
+    }
+    return row;
+  }
+
+  absl::StatusOr<Json> UnaryOperation(const KerasLayer& layer) {
+    PENSTOCK_ASSIGN_OR_RETURN(const Defaults* defaults, DefaultsOf(layer.class_name));
+    Json row = {{"class_name", layer.class_name}, {"config", Json::object()}};
+    for (const std::string& key : defaults->form.operation_options) {
+      const auto value = layer.json->at("config").find(key);
+      if (value == layer.json->at("config").end() || !value->is_number_integer()) {
+        return Wrong(layer.name, absl::StrCat("Penstock has no operation ", layer.class_name,
+                                              " without a number as '", key, "'"));
+      }
+      row["config"][key] = *value;
+    }
+    for (const Call& call : layer.calls) {
+      if (call.numbers.empty() && call.inputs.size() == 1) continue;
+      return Wrong(layer.name, absl::StrCat(layer.class_name, " takes one input"));
     }
     return row;
   }

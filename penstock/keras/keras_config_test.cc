@@ -23,7 +23,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
-// A network with a shared layer, a nested network called twice, layers of layers and a constant.
+// A network with a shared layer, a nested network called twice, layers of layers, a constant and an
+// operation.
 nn::Network Everything() {
   const Symbol x = Input({.shape = {6, 4}, .name = "x"});
   const Layer dense = Dense({.units = 4, .kernel_regularizer = "l2(0.02)", .name = "shared"});
@@ -35,6 +36,7 @@ nn::Network Everything() {
   y = MultiHeadAttention({.num_heads = 2, .key_dim = 2, .use_causal_mask = true})({y, x});
   y = Bidirectional(LSTM({.units = 3, .return_sequences = true}))(y);
   y = TimeDistributed(Dense({.units = 2, .name = "each"}))(y);
+  y = nn::Flip({.axis = 1})(y);
   return nn::Network({x}, {Multiply({.constant = 2})(y)}, "everything");
 }
 
@@ -100,6 +102,23 @@ TEST(KerasConfig, KeepsPoliciesAndFrozenLayers) {
     EXPECT_EQ(again->variables()[i].trainable, network.variables()[i].trainable)
         << network.variables()[i].name;
   }
+}
+
+TEST(KerasConfig, ChecksOperationsOfOneInput) {
+  const nn::Symbol x = Input({.shape = {6, 4}, .name = "x"});
+  const auto keras = NetworkToKeras(nn::Network({x}, {nn::Flip({.name = "flip"})(x)}));
+  ASSERT_TRUE(keras.ok()) << keras.status();
+  Json wrong = *keras;
+  LayerOf(wrong, "flip")["config"]["axis"] = nullptr;  // all axes
+  EXPECT_THAT(ErrorOf(wrong), HasSubstr("layer 'flip': Penstock has no operation Flip without a "
+                                        "number as 'axis'"));
+  wrong = *keras;
+  LayerOf(wrong, "flip")["config"].erase("axis");
+  EXPECT_THAT(ErrorOf(wrong), HasSubstr("'axis'"));
+  const auto sequential = NetworkToKeras(
+      Sequential({Input({.shape = {4}}), nn::Flip({.name = "flip"}), Dense({.units = 2})})
+          .network());
+  EXPECT_THAT(std::string(sequential.status().message()), HasSubstr("functional model"));
 }
 
 TEST(KerasConfig, ReadsKeras2) {

@@ -34,6 +34,10 @@ bool IsOperation(const nn::Layer& layer) {
   return layer.body().keras_form().module == nn::kKerasOperations;
 }
 
+bool IsUnaryOperation(const nn::Layer& layer) {
+  return !layer.body().keras_form().operation_options.empty();
+}
+
 bool HasCounterpart(const nn::Layer& layer) {
   const std::vector<std::string> known = nn::LayerClassNames();
   return !layer.body().keras_form().module.empty() &&
@@ -73,6 +77,7 @@ class Writer {
     PENSTOCK_ASSIGN_OR_RETURN(Json layers, Layers(network, ours, policy, frozen));
     Json config = {{"name", network.name()}, {"trainable", true}};
     if (network.sequential()) {
+      PENSTOCK_RETURN_IF_ERROR(CheckSequential(network));
       for (Json& layer : layers) {
         layer.erase("name");
         layer.erase("inbound_nodes");
@@ -91,6 +96,18 @@ class Writer {
   }
 
  private:
+  // Keras's Sequential models contain layers only.
+  static absl::Status CheckSequential(const nn::Network& network) {
+    for (const nn::Network::Use& use : network.uses()) {
+      if (!use.layer.valid() || !IsOperation(use.layer)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "layer '", use.name, "': ", use.layer.class_name(),
+          " is an operation in Keras, which a Sequential model cannot contain; make a functional "
+          "model, of symbols"));
+    }
+    return absl::OkStatus();
+  }
+
   // [use] or [use, output] of our JSON.
   static nn::Network::Use::From FromOf(const Json& from) {
     if (!from.is_array()) return {.use = from.get<int>()};
@@ -240,6 +257,12 @@ class Writer {
     if (const nn::Network* network = layer.body().network(); network != nullptr) {
       PENSTOCK_ASSIGN_OR_RETURN(keras, Model(*network, ours.at("network"), policy, frozen));
       keras["config"]["name"] = name;
+    } else if (IsUnaryOperation(layer)) {
+      keras = KerasObject(nn::kKerasOperations, std::string(layer.class_name()), {{"name", name}});
+      keras["registered_name"] = std::string(layer.class_name());
+      for (const std::string& key : layer.body().keras_form().operation_options) {
+        keras["config"][key] = ours.at(key);
+      }
     } else if (IsOperation(layer)) {
       if (row.at("inputs").size() + (ours.contains("constant") ? 1 : 0) != 2) {
         return NotTwo(layer, name);

@@ -9,6 +9,7 @@
 #include "penstock/base/status.h"
 #include "penstock/keras/keras.h"
 #include "penstock/keras/weights_file.h"
+#include "penstock/nn/names.h"
 
 namespace penstock::keras {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-#include "penstock/base/named_arrays.h"
+#include "penstock/base/array.h"
 #include "penstock/nn/network.h"
 
 namespace penstock::keras {
@@ -20,12 +20,11 @@ struct WeightsFileOptions {
 };
 
 // Reads the arrays of a file under the names of the network's variables, and in their layouts:
-// - Keras's files (keras_variables.h), by place or by name;
-// - TensorFlow checkpoints, by their paths of objects or the variables' own names;
-// - PyTorch's names of networks of room models (models/torch_weights.h); unless `partial`, a
-//   difference is an error that lists it;
-// - checkpoints of a training, without its other state.
-// Arrays that belong to no variable keep their names. Errors name the file.
+// Keras's files (keras_variables.h), by place or by name; TensorFlow checkpoints, by the paths of
+// objects or the variables' own names; PyTorch's names of networks of room models
+// (models/torch_weights.h), where a difference is an error that lists it unless `partial`;
+// checkpoints of a training, without its other state. Arrays that belong to no variable keep their
+// names. Errors name the file.
 absl::StatusOr<base::NamedArrays> ReadWeightsFor(const nn::Network& network, absl::string_view uri,
                                                  const WeightsFileOptions& options);
 

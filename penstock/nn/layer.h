@@ -250,6 +250,9 @@ struct KerasForm {
   std::vector<std::string> along_axes = {};
   // Options that are lists of one number here, and numbers in Keras.
   std::vector<std::string> numbers = {};
+  // Options of Keras's operation of one input. Empty: an operation of two, of which one may be the
+  // option "constant" here.
+  std::vector<std::string> operation_options = {};
 };
 
 // KerasForm::module of what is an operation in Keras (keras.ops.add) instead of a layer.

@@ -87,6 +87,8 @@ def call_row(row, inputs):
     if "constant" in row["config"]:
         operation = getattr(keras.ops, row["class"].lower())
         return operation(functools.reduce(operation, inputs), row["config"]["constant"])
+    if row["class"] == "Flip":
+        return keras.ops.flip(inputs[0], axis=row["config"].get("axis", -1))
     layer, inputs = make_layer(row["class"], row["config"]), list(inputs)
     if row.get("attention_mask"):
         named["attention_mask"] = inputs.pop()

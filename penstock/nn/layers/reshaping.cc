@@ -93,6 +93,9 @@ struct FlipLayer : LayerOf<FlipOptions> {
   using LayerOf::LayerOf;
   absl::string_view class_name() const override { return "Flip"; }
   void Fields(Config& config) override { config("axis", options_.axis); }
+  KerasForm keras_form() const override {
+    return {.module = kKerasOperations, .operation_options = {"axis"}};
+  }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = OnlyInput(ctx, inputs);
     if (!x.valid()) return x;
