@@ -291,7 +291,7 @@ TEST_F(CliTest, TrainRejectsUnusableSettingsBeforeTheFirstStep) {
   };
   const std::string below = Path("file/below");
   EXPECT_THAT(failed({"--save", below + ".safetensors"}), HasSubstr("--save"));
-  EXPECT_THAT(failed({"--save", Path("model.h5")}), HasSubstr("formats are safetensors"));
+  EXPECT_THAT(failed({"--save", Path("model.pkl")}), HasSubstr("formats are safetensors"));
   EXPECT_THAT(failed({"--save", Path("fifo.safetensors")}), HasSubstr("is a FIFO"));
   for (const char* option : {"--checkpoints", "--tensorboard", "--profile", "--dump-hlo"}) {
     EXPECT_THAT(failed({option, below}), HasSubstr(option));

@@ -304,6 +304,14 @@ class TrainOptionsTest : public testing::CommandFixture {
         {"--save",
          [this] {
            EXPECT_THAT(Saved({}).class_names(), ElementsAre("bright", "dark"));
+           // Keras's formats hold whole models, too, with the preprocessing as layers.
+           const keras::Model same = Loaded(Path("saved.safetensors"));
+           for (const char* name : {"saved.keras", "saved.h5"}) {
+             History({"--save", Path(name)});
+             EXPECT_EQ(KernelsThatDiffer(Loaded(Path(name)), same), 0) << name;
+           }
+           EXPECT_THAT(Error({"--save", Path("saved.keras"), "--schedule", "onecycle"}),
+                       HasSubstr("OneCycle"));
            // Formats that hold weights only.
            const CommandResult npz = Run({"--save", Path("saved.npz")});
            EXPECT_EQ(npz.code, 0) << npz.err;

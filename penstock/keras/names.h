@@ -119,6 +119,7 @@ using nn::Dropout;
 using nn::ELU;
 using nn::Embedding;
 using nn::Flatten;
+using nn::Flip;
 using nn::GaussianDropout;
 using nn::GaussianNoise;
 using nn::GlobalAveragePooling1D;

@@ -19,7 +19,7 @@ struct MlpOptions {
   int64_t classes = 10;
   nn::ActivationFunction activation = "relu";
   std::vector<nn::Layer> input_layers = {};  // applied to the input first
-  double rescale = 1;  // applied to the input
+  double rescale = 1;                        // applied to the input
 };
 nn::Network Mlp(const MlpOptions& options = {});
 

@@ -20,8 +20,8 @@ struct ResNetCifarOptions {
   base::DType input_dtype = base::DType::kF32;
   int64_t classes = 10;
   std::vector<nn::Layer> input_layers = {};  // applied to the input first
-  double rescale = 1;    // factor of the input: 1 / 255.0 for bytes
-  int64_t filters = 16;  // number of filters in the first stage
+  double rescale = 1;                        // factor of the input: 1 / 255.0 for bytes
+  int64_t filters = 16;                      // number of filters in the first stage
 
   // Augmentation in training: maximum translation as a fraction of the height, as
   // RandomTranslation.

@@ -46,8 +46,9 @@ std::shared_ptr<train::Callback> Checkpoints::Callback(absl::string_view stage) 
 absl::StatusOr<train::CheckpointOptions> Checkpoints::Frequency() const {
   train::CheckpointOptions options;
   if (every_.empty()) return options;
-  if (absl::SimpleAtoi(every_, &options.every_steps)) {
-    if (options.every_steps >= 1) return options;
+  if (int64_t steps = 0; absl::SimpleAtoi(every_, &steps)) {
+    options.every_steps = steps;
+    if (steps >= 1) return options;
   } else if (absl::ParseDuration(every_, &options.every) && options.every > absl::ZeroDuration()) {
     return options;
   }

@@ -24,9 +24,13 @@ nn::Schedule Warmed(int64_t warm, nn::Schedule then) {
 
 nn::Schedule Constant(double rate, int64_t, int64_t warm) { return Warmed(warm, rate); }
 
+// With Keras's own warm-up, so that models of the default schedule can be saved for Keras.
 nn::Schedule Cosine(double rate, int64_t steps, int64_t warm) {
-  return Warmed(warm,
-                nn::CosineDecay({.initial_learning_rate = rate, .decay_steps = steps - warm}));
+  if (warm == 0) return nn::CosineDecay({.initial_learning_rate = rate, .decay_steps = steps});
+  return nn::CosineDecay({.initial_learning_rate = 0,
+                          .decay_steps = steps - warm,
+                          .warmup_target = rate,
+                          .warmup_steps = warm});
 }
 
 nn::Schedule Linear(double rate, int64_t steps, int64_t warm) {

@@ -31,6 +31,16 @@ std::string Missing(const keras::WeightsReport& report, const std::string& head)
   return text;
 }
 
+// The error of weights that do not fit, with its cause if only the classifier differs.
+absl::Status WithCause(const absl::Status& error, keras::Model& model, const std::string& uri) {
+  const std::string head = HeadOf(model.network());
+  const auto report = model.LoadWeights(uri, {.by_name = true, .skip_mismatch = true});
+  if (!report.ok() || report->loaded.empty() || !Missing(*report, head).empty()) return error;
+  return absl::Status(
+      error.code(), absl::StrCat(error.message(), "\nonly the classifier '", head,
+                                 "' differs: --new-head initializes it for the classes of --data"));
+}
+
 }  // namespace
 
 std::string HeadOf(const nn::Network& network) {
@@ -99,7 +109,9 @@ absl::Status Transfer::LoadWeights(keras::Model& model) const {
   if (!new_head_) {
     absl::StatusOr<keras::WeightsReport> report =
         model.LoadWeights(weights_, keras::PartialWeightsOptions{});
-    if (!report.ok()) return base::WithContext(report.status(), "--weights");
+    if (!report.ok()) {
+      return base::WithContext(WithCause(report.status(), model, weights_), "--weights");
+    }
     std::fprintf(stderr, "weights: %zu variables loaded from %s\n", report->loaded.size(),
                  io::DisplayName(weights_).c_str());
     return absl::OkStatus();
