@@ -18,6 +18,7 @@
 #include "penstock/save/read_exactly.h"
 #include "penstock/save/safetensors.h"
 #include "penstock/save/safetensors_index.h"
+#include "penstock/save/saved_model/saved_model.h"
 #include "penstock/save/tensor_bundle.h"
 
 namespace penstock::save {
@@ -100,7 +101,7 @@ absl::Span<const Format> Formats() {
       // A row for each format.
       SafetensorsFormat(),  SafetensorsIndexFormat(), NpzFormat(),
       PyTorchZipFormat(),   PyTorchStreamFormat(),    XserFormat(),
-      TensorBundleFormat(),
+      TensorBundleFormat(), SavedModelFormat(),
   };
   return *table;
 }

@@ -1,0 +1,68 @@
+// A network as a SavedModel: one StableHLO module for every batch size, called by the function of the
+// signature "serving_default".
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "penstock/base/status.h"
+#include "penstock/ir/stablehlo.h"
+#include "penstock/ir/symbolic_batch.h"
+#include "penstock/keras/export.h"
+#include "penstock/nn/inference_graph.h"
+#include "penstock/save/saved_model/saved_model.h"
+
+namespace penstock::keras {
+namespace {
+
+// The calling convention of XlaCallModule that every TensorFlow since 2.14 knows.
+constexpr int kCallModuleVersion = 9;
+
+// `exported`: the same tensors, of which extents that depend on the batch size are negative.
+std::vector<save::ServingTensor> ServingTensors(const std::vector<nn::Network::Port>& ports,
+                                                absl::Span<const ir::TensorType> exported) {
+  std::vector<save::ServingTensor> tensors;
+  for (size_t i = 0; i < ports.size(); ++i) {
+    save::ServingTensor tensor{.name = ports[i].name, .dtype = exported[i].dtype};
+    std::vector<int64_t> dims;
+    for (const int64_t dim : exported[i].shape) dims.push_back(std::max<int64_t>(dim, -1));
+    tensor.shape = base::Shape(dims);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+absl::Status WriteNetwork(io::FileSystem& fs, absl::string_view uri, const nn::Network& network,
+                          const base::NamedArrays& weights, const ExportOptions&) {
+  PENSTOCK_ASSIGN_OR_RETURN(const ir::SymbolicBatch batch, ir::SymbolicBatch::Of([&](int64_t size) {
+                              return nn::InferenceGraph(network, size);
+                            }));
+  PENSTOCK_ASSIGN_OR_RETURN(
+      ir::Program program,
+      ir::PrintStableHlo(batch, {.locations = false, .platform_parameter = true}));
+  const absl::Span<const ir::TensorType> parameters = program.parameters;
+  const size_t variables = network.variables().size();
+  save::SavedModelContents contents;
+  contents.function.inputs = ServingTensors(network.inputs(), parameters.subspan(variables));
+  contents.function.outputs = ServingTensors(network.outputs(), program.results);
+  contents.function.module = std::move(program.text);
+  contents.function.version = kCallModuleVersion;
+  contents.function.platforms = {"CPU", "CUDA", "ROCM", "TPU"};
+  for (const nn::VariableSpec& variable : network.variables()) {
+    PENSTOCK_ASSIGN_OR_RETURN(base::Array value, weights.Get(variable.name));
+    contents.variables.push_back({variable.name, std::move(value), variable.trainable});
+  }
+  return save::WriteSavedModel(fs, uri, contents);
+}
+
+}  // namespace
+
+ExportFormat SavedModelExport() {
+  return {.name = "SavedModel",
+          .extension = ".savedmodel",
+          .write = WriteNetwork,
+          .exists = save::SavedModelExists,
+          .check_destination = save::CheckSavedModelDestination};
+}
+
+}  // namespace penstock::keras
