@@ -9,6 +9,7 @@
 //   npz.h          NumPy's .npz
 //   pytorch.h      PyTorch's .pt, .pth and .bin, torch_xla's xser; pickle.h parses their pickles
 //   tensor_bundle.h  TensorFlow's checkpoints; leveldb_table.h reads and writes their index
+//   saved_model/     TensorFlow's SavedModel: programs and their weights
 //
 //   Weights weights{.arrays = {{"dense/kernel", kernel}, {"dense/bias", bias}},
 //                   .metadata = {{"epoch", "3"}}};

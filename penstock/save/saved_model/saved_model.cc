@@ -29,6 +29,7 @@ namespace savedmodel {
 namespace {
 
 constexpr char kProgram[] = "saved_model.pb";
+constexpr char kFingerprint[] = "fingerprint.pb";  // TensorFlow's hashes of the program
 // A message may have 2 GiB. Parsed, it takes at most some 30 times its bytes, and most of the bytes of
 // a large one are constants.
 constexpr int64_t kMaxProgram = 256 << 20;
@@ -50,6 +51,13 @@ absl::StatusOr<std::string> ReadProgram(io::FileSystem& fs, absl::string_view ur
   std::string bytes(static_cast<size_t>(file->size()), '\0');
   PENSTOCK_RETURN_IF_ERROR(ReadExactly(*file, 0, absl::MakeSpan(bytes)));
   return bytes;
+}
+
+// Makes the folder one that holds no SavedModel. The weights stay.
+absl::Status RemoveProgram(io::FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_RETURN_IF_ERROR(fs.Remove(ProgramFile(uri)));
+  const absl::Status removed = fs.Remove(io::JoinPath(uri, kFingerprint));
+  return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
 }
 
 absl::StatusOr<SavedModel> ParseProgram(const std::string& bytes) {
@@ -436,7 +444,7 @@ absl::Status WriteSavedModel(io::FileSystem& fs, absl::string_view uri,
     }
     tensor_bundle::BundleOptions options{.object_graph = std::move(messages.object_graph)};
     if (exists && !same) {
-      options.before_index = [&] { return fs.Remove(savedmodel::ProgramFile(uri)); };
+      options.before_index = [&] { return savedmodel::RemoveProgram(fs, uri); };
     }
     PENSTOCK_RETURN_IF_ERROR(
         tensor_bundle::WriteBundle(fs, savedmodel::VariablesPrefix(uri), arrays, options));

@@ -344,8 +344,11 @@ class Builder {
     for (const Port& input : inputs_) {
       add(*signature.add_inputs(), input, PlaceholderName(input) + ":0");
     }
-    for (size_t i = 0; i < sorted_outputs_.size(); ++i) {
-      add(*signature.add_outputs(), sorted_outputs_[i], absl::StrCat(kCall, ":", i));
+    for (const Port& output : outputs_) {
+      const auto place = std::find_if(sorted_outputs_.begin(), sorted_outputs_.end(),
+                                      [&](const Port& other) { return other.name == output.name; });
+      add(*signature.add_outputs(), output,
+          absl::StrCat(kCall, ":", place - sorted_outputs_.begin()));
     }
     signature.set_method_name("tensorflow/serving/predict");
   }
