@@ -7,12 +7,14 @@
 
 #include "penstock/cli/testing/command_fixture.h"
 #include "penstock/io/file_system.h"
+#include "penstock/keras/keras.h"
 #include "penstock/save/save.h"
 
 namespace penstock::cli {
 namespace convert_test {
 
 using base::Array;
+using ::testing::AllOf;
 using testing::CommandResult;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -69,6 +71,38 @@ TEST_F(ConvertTest, KeepsMetadataOrReportsItsLoss) {
   const CommandResult lost = Penstock({"convert", Path("a.safetensors"), Path("b.npz")});
   EXPECT_EQ(lost.code, 0) << lost.err;
   EXPECT_THAT(lost.err, HasSubstr("1 entries of metadata are left out"));
+}
+
+TEST_F(ConvertTest, ExportsASavedModelAndReadsItsWeights) {
+  const nn::Symbol x = nn::Input({.shape = {3}, .name = "x"});
+  keras::Model model(x, nn::Dense({.units = 2, .name = "scores"})(x));
+  ASSERT_TRUE(model.Compile({}).ok());
+  ASSERT_TRUE(model.Save(Path("a.safetensors")).ok());
+  const CommandResult result = Penstock({"convert", Path("a.safetensors"), Path("a.savedmodel")});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("exported the model"));
+  const CommandResult shown = Penstock({"inspect", Path("a.savedmodel")});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("SavedModel"), HasSubstr("scores/kernel float32[3,2]"),
+                               HasSubstr("x: float32[?,3] -> scores: float32[?,2]")));
+  // It is not replaced without --overwrite.
+  const CommandResult again = Penstock({"convert", Path("a.safetensors"), Path("a.savedmodel")});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.err, HasSubstr("--overwrite"));
+  EXPECT_EQ(Penstock({"convert", Path("a.safetensors"), Path("a.savedmodel"), "--overwrite"}).code,
+            0);
+  // The weights alone, as of every format.
+  ASSERT_EQ(Penstock({"convert", Path("a.savedmodel"), Path("b.npz")}).code, 0);
+  EXPECT_TRUE(BitwiseEqual(*Read("b.npz").arrays.Find("scores/kernel"),
+                           *Read("a.safetensors").arrays.Find("scores/kernel")));
+}
+
+TEST_F(ConvertTest, RejectsExportOfWeightsAlone) {
+  Write("a.npz", {.arrays = Small().arrays});
+  const CommandResult result = Penstock({"convert", Path("a.npz"), Path("x.savedmodel")});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("a.npz: the file holds weights but no description of a model"));
+  EXPECT_FALSE(*fs().Exists(Path("x.savedmodel")));
 }
 
 TEST_F(ConvertTest, SplitsAtMaximumShardSize) {

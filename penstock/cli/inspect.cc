@@ -25,7 +25,9 @@ using Json = nlohmann::ordered_json;
 class Inspect : public Command {
  public:
   void Describe(Options& options) override {
-    options.Add("what", uris_, "Shards (files or patterns), a folder of checkpoints, or a model")
+    options
+        .Add("what", uris_,
+             "Shards (files or patterns), a folder of checkpoints, or a model (a file or a folder)")
         .Required();
     options.AddFlag("--show", show_,
                     "Draw some images of each shard; default for a single shard on a terminal");
@@ -46,7 +48,7 @@ class Inspect : public Command {
         continue;
       }
       if (info.ok() && info->is_directory) {
-        PENSTOCK_RETURN_IF_ERROR(Checkpoints(uri, all));
+        PENSTOCK_RETURN_IF_ERROR(Folder(uri, all));
         continue;
       }
       PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs_, uri));
@@ -70,6 +72,14 @@ class Inspect : public Command {
     if (reports_.empty())
       return absl::InvalidArgumentError("--html requires shards, but none were given");
     return io::WriteFile(*fs_, html_, HtmlPage(reports_));
+  }
+
+  // A model that is a folder, such as a SavedModel, or a folder of checkpoints.
+  absl::Status Folder(const std::string& uri, Json& all) {
+    const absl::StatusOr<save::Contents> model = save::Inspect(*fs_, uri);
+    if (model.ok()) return Model(uri, *model, all);
+    if (!absl::IsInvalidArgument(model.status())) return model.status();  // a damaged model
+    return Checkpoints(uri, all);
   }
 
   absl::Status File(const std::string& uri, Json& all) {
@@ -159,7 +169,8 @@ class Inspect : public Command {
     PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, manager.List());
     if (list.complete.empty() && list.corrupt.empty()) {
       return absl::NotFoundError(absl::StrCat(
-          io::DisplayName(folder), " contains no checkpoints; to inspect shards use a pattern: '",
+          io::DisplayName(folder),
+          " contains no checkpoints and is no model; to inspect shards use a pattern: '",
           io::DisplayName(folder), "/*.tfrec'"));
     }
     Json rows = Json::array();

@@ -10,6 +10,8 @@
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
 #include "penstock/keras/keras.h"
+#include "penstock/keras/saved_model.h"
+#include "penstock/save/save.h"
 
 namespace penstock::keras {
 namespace {
@@ -22,21 +24,20 @@ const std::vector<ExportFormat>& ExportFormats() {
   return *table;
 }
 
-// The name of the file or folder; a '/' at the end of the URI is not part of it.
-bool IsWithoutExtension(absl::string_view uri) {
-  return absl::EndsWith(uri, "/") || !absl::StrContains(io::Basename(uri), ".");
+bool HasExtension(absl::string_view uri) {
+  return !absl::EndsWith(uri, "/") && absl::StrContains(io::Basename(uri), ".");
 }
 
 absl::StatusOr<const ExportFormat*> ExportFormatOf(absl::string_view uri) {
   std::string known;
   for (const ExportFormat& format : ExportFormats()) {
     if (absl::EndsWithIgnoreCase(io::Basename(uri), format.extension)) return &format;
-    absl::StrAppend(&known, known.empty() ? "" : ", ", format.extension);
+    if (format.is_folder && !HasExtension(uri)) return &format;
+    absl::StrAppend(&known, known.empty() ? "" : ", ", format.name, " (", format.extension, ")");
   }
-  if (IsWithoutExtension(uri)) return &ExportFormats()[0];
   return absl::InvalidArgumentError(
-      absl::StrCat(io::DisplayName(uri), ": the extension selects the format to export; there are ",
-                   known, ", and a name without an extension is a SavedModel's folder"));
+      absl::StrCat(io::DisplayName(uri),
+                   ": the extension selects the format to export; the known formats are ", known));
 }
 
 }  // namespace
@@ -65,12 +66,28 @@ absl::Status ExportNetwork(const nn::Network& network, const base::NamedArrays& 
   return base::WithContext(status, io::DisplayName(uri));
 }
 
+absl::Status ExportFile(absl::string_view file, absl::string_view uri,
+                        const ExportOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckExportDestination(uri));  // before a large file is read
+  PENSTOCK_ASSIGN_OR_RETURN(const save::Weights saved,
+                            save::ReadWeights(*io::FileSystem::Default(), file));
+  const absl::StatusOr<nn::Network> network = ReadSavedNetwork(saved, {});
+  if (!network.ok()) return base::WithContext(network.status(), io::DisplayName(file));
+  ExportOptions named = options;
+  if (named.class_names.empty()) {
+    PENSTOCK_ASSIGN_OR_RETURN(named.class_names, ReadSavedClassNames(saved));
+  }
+  return ExportNetwork(*network, saved.arrays, uri, named);
+}
+
 absl::Status Model::Export(absl::string_view uri, const ExportOptions& options) const {
   PENSTOCK_ASSIGN_OR_RETURN(const train::Trainer* trainer, this->trainer());
   // The trainer copies the weights off the device, which takes a while.
   PENSTOCK_RETURN_IF_ERROR(CheckExportDestination(uri));
   PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays weights, trainer->Weights());
-  return ExportNetwork(trainer->objective().network, weights, uri, options);
+  ExportOptions named = options;
+  if (named.class_names.empty()) named.class_names = class_names_;
+  return ExportNetwork(trainer->objective().network, weights, uri, named);
 }
 
 }  // namespace penstock::keras

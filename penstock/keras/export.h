@@ -5,6 +5,9 @@
 // Files that Penstock itself loads again (Model::Save) are another thing: they hold the layers.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -15,13 +18,21 @@
 
 namespace penstock::keras {
 
-struct ExportOptions {};
+struct ExportOptions {
+  // Names of the classes along the last axis of a classifier's output; default: the model's. A
+  // SavedModel has no place for them.
+  std::vector<std::string> class_names = {};
+};
 
 // Writes the prediction of a network with these weights, by their names, for every batch size. The
 // inputs and outputs have the network's names; outputs of 16-bit floats are float32. Errors name the
 // layer whose program depends on the batch size in another way than as its number of examples.
 absl::Status ExportNetwork(const nn::Network& network, const base::NamedArrays& weights,
                            absl::string_view uri, const ExportOptions& options = {});
+
+// The same for the network of a file that Model::Save has written, with the file's class names.
+absl::Status ExportFile(absl::string_view file, absl::string_view uri,
+                        const ExportOptions& options = {});
 
 // Whether a file or folder of this name is written by ExportNetwork.
 bool IsExport(absl::string_view uri);
@@ -33,8 +44,8 @@ absl::Status CheckExportDestination(absl::string_view uri);
 // One format. To add one, write a file export_x.cc and a row in the table in export.cc.
 struct ExportFormat {
   absl::string_view name;
-  // With the dot. Empty: the format of names without an extension.
-  absl::string_view extension;
+  absl::string_view extension;  // with the dot
+  bool is_folder = false;       // also the format of names without an extension
   absl::Status (*write)(io::FileSystem& fs, absl::string_view uri, const nn::Network& network,
                         const base::NamedArrays& weights, const ExportOptions& options);
   absl::StatusOr<bool> (*exists)(io::FileSystem& fs, absl::string_view uri);

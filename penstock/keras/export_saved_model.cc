@@ -18,14 +18,14 @@ namespace {
 // The calling convention of XlaCallModule that every TensorFlow since 2.14 knows.
 constexpr int kCallModuleVersion = 9;
 
-// `exported`: the same tensors, of which extents that depend on the batch size are negative.
-std::vector<save::ServingTensor> ServingTensors(const std::vector<nn::Network::Port>& ports,
-                                                absl::Span<const ir::TensorType> exported) {
+// Extents of the program's types that depend on the batch size are negative.
+std::vector<save::ServingTensor> ServingTensors(absl::Span<const std::string> names,
+                                                absl::Span<const ir::TensorType> types) {
   std::vector<save::ServingTensor> tensors;
-  for (size_t i = 0; i < ports.size(); ++i) {
-    save::ServingTensor tensor{.name = ports[i].name, .dtype = exported[i].dtype};
+  for (size_t i = 0; i < names.size(); ++i) {
+    save::ServingTensor tensor{.name = names[i], .dtype = types[i].dtype};
     std::vector<int64_t> dims;
-    for (const int64_t dim : exported[i].shape) dims.push_back(std::max<int64_t>(dim, -1));
+    for (const int64_t dim : types[i].shape) dims.push_back(std::max<int64_t>(dim, -1));
     tensor.shape = base::Shape(dims);
     tensors.push_back(std::move(tensor));
   }
@@ -40,11 +40,12 @@ absl::Status WriteNetwork(io::FileSystem& fs, absl::string_view uri, const nn::N
   PENSTOCK_ASSIGN_OR_RETURN(
       ir::Program program,
       ir::PrintStableHlo(batch, {.locations = false, .platform_parameter = true}));
-  const absl::Span<const ir::TensorType> parameters = program.parameters;
+  const absl::Span<const ir::TensorType> types = program.parameters;
+  const absl::Span<const std::string> names = program.parameter_names;
   const size_t variables = network.variables().size();
   save::SavedModelContents contents;
-  contents.function.inputs = ServingTensors(network.inputs(), parameters.subspan(variables));
-  contents.function.outputs = ServingTensors(network.outputs(), program.results);
+  contents.function.inputs = ServingTensors(names.subspan(variables), types.subspan(variables));
+  contents.function.outputs = ServingTensors(program.result_names, program.results);
   contents.function.module = std::move(program.text);
   contents.function.version = kCallModuleVersion;
   contents.function.platforms = {"CPU", "CUDA", "ROCM", "TPU"};
@@ -60,6 +61,7 @@ absl::Status WriteNetwork(io::FileSystem& fs, absl::string_view uri, const nn::N
 ExportFormat SavedModelExport() {
   return {.name = "SavedModel",
           .extension = ".savedmodel",
+          .is_folder = true,
           .write = WriteNetwork,
           .exists = save::SavedModelExists,
           .check_destination = save::CheckSavedModelDestination};
