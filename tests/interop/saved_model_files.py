@@ -132,7 +132,8 @@ def main():
         check_variables(folder, case, loaded, weights)
         check_session(folder, case)
         tf.saved_model.save(loaded, str(folder / f"{case}_again"), signatures=loaded.signatures)
-    check_command_line(folder, "dense")
+    for case in ("dense", "convolutions", "ports"):
+        check_command_line(folder, case)
     write_others(folder)
 
 

@@ -243,7 +243,7 @@ TEST_F(SavedModelExports, AreInspectedWithTheirSignature) {
   EXPECT_EQ(contents->format, "SavedModel");
   EXPECT_THAT(contents->metadata, Contains(Pair("signature serving_default",
                                                 "wide-input: float32[?,4], deep: float32[?,2,3] -> "
-                                                "code: float32[?,3], score: float32[?,1]")));
+                                                "score: float32[?,1], code: float32[?,3]")));
 }
 
 // Written by TensorFlow without StableHLO: the weights are read, the program is not.
