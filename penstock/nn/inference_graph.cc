@@ -1,7 +1,11 @@
 #include "penstock/nn/inference_graph.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
 #include "penstock/ir/ops.h"
@@ -27,7 +31,12 @@ absl::StatusOr<std::unique_ptr<ir::Graph>> InferenceGraph(const Network& network
     const bool narrow =
         base::IsFloat(outputs[i].dtype()) && base::ByteWidth(outputs[i].dtype()) < 4;
     if (narrow) outputs[i] = ir::Convert(outputs[i], ir::DType::kF32);
-    names.push_back(network.outputs()[i].name);
+    const std::string& name = network.outputs()[i].name;
+    std::string unique = name;
+    for (int k = 1; std::count(names.begin(), names.end(), unique) > 0; ++k) {
+      unique = absl::StrCat(name, "_", k);
+    }
+    names.push_back(std::move(unique));
   }
   graph->SetResults(outputs, names);
   PENSTOCK_RETURN_IF_ERROR(graph->status());

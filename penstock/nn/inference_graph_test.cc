@@ -40,6 +40,14 @@ TEST(InferenceGraph, ReturnsFloat32UnderMixedPrecision) {
   EXPECT_THAT(ir::PrintStableHlo(**graph)->text, HasSubstr("bf16"));
 }
 
+TEST(InferenceGraph, NumbersOutputsOfOneLayer) {
+  const Symbol x = Input({.shape = {5, 3}});
+  const Network net({x}, LSTM({.units = 2, .return_state = true, .name = "lstm"}).Outputs({x}));
+  const auto graph = InferenceGraph(net, 2);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT((*graph)->result_names(), ElementsAre("lstm", "lstm_1", "lstm_2"));
+}
+
 TEST(InferenceGraph, HasASymbolicBatch) {
   const auto program =
       ir::SymbolicBatch::Of([](int64_t batch) { return InferenceGraph(Small(), batch); });
