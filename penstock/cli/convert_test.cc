@@ -7,6 +7,7 @@
 
 #include "penstock/cli/testing/command_fixture.h"
 #include "penstock/io/file_system.h"
+#include "penstock/keras/keras.h"
 #include "penstock/save/save.h"
 
 namespace penstock::cli {
@@ -69,6 +70,35 @@ TEST_F(ConvertTest, KeepsMetadataOrReportsItsLoss) {
   const CommandResult lost = Penstock({"convert", Path("a.safetensors"), Path("b.npz")});
   EXPECT_EQ(lost.code, 0) << lost.err;
   EXPECT_THAT(lost.err, HasSubstr("1 entries of metadata are left out"));
+}
+
+TEST_F(ConvertTest, ExportsAModel) {
+  const nn::Symbol x = nn::Input({.shape = {3}, .name = "x"});
+  keras::Model model(x, nn::Dense({.units = 2, .name = "scores"})(x));
+  ASSERT_TRUE(model.Compile({}).ok());
+  model.SetClassNames({"cat", "dog"});
+  ASSERT_TRUE(model.Save(Path("a.safetensors")).ok());
+  const CommandResult result = Penstock({"convert", Path("a.safetensors"), Path("a.onnx")});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("exported the model"));
+  const std::string bytes = *io::ReadFile(fs(), Path("a.onnx"));
+  EXPECT_THAT(bytes, HasSubstr("scores/kernel"));
+  EXPECT_THAT(bytes, HasSubstr(R"(["cat","dog"])"));
+  // It is not replaced without --overwrite.
+  const CommandResult again = Penstock({"convert", Path("a.safetensors"), Path("a.onnx")});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.err, HasSubstr("--overwrite"));
+  const CommandResult apart = Penstock(
+      {"convert", Path("a.safetensors"), Path("a.onnx"), "--overwrite", "--max-shard-size", "1"});
+  EXPECT_EQ(apart.code, 0) << apart.err;
+}
+
+TEST_F(ConvertTest, RejectsExportOfWeightsAlone) {
+  Write("a.npz", {.arrays = Small().arrays});
+  const CommandResult result = Penstock({"convert", Path("a.npz"), Path("x.onnx")});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("a.npz: the file holds weights but no description of a model"));
+  EXPECT_FALSE(*fs().Exists(Path("x.onnx")));
 }
 
 TEST_F(ConvertTest, SplitsAtMaximumShardSize) {

@@ -35,6 +35,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/keras/arguments.h"
 #include "penstock/keras/categorical.h"
+#include "penstock/keras/export.h"
 #include "penstock/keras/names.h"
 #include "penstock/keras/pretrained.h"
 #include "penstock/keras/text.h"
@@ -230,6 +231,11 @@ class Model {
   // losses and metrics are saved by name: Load needs them again (LoadOptions.custom_losses,
   // custom_metrics).
   absl::Status Save(absl::string_view uri) const;
+  // Exports the prediction, with the current weights, as a program for other systems, at any batch
+  // size (export.h): Keras's model.export. The name selects the format.
+  //
+  //   PENSTOCK_RETURN_IF_ERROR(model.Export("gs://bucket/classifier.onnx"));
+  absl::Status Export(absl::string_view uri, const ExportOptions& options = {}) const;
   // Names of the classes along the last axis of a classifier's output. Save stores the names, Load
   // restores them, `penstock predict` prints them. Empty: unknown.
   //

@@ -133,8 +133,14 @@ absl::Status CheckShapes(const nn::Network& network, const NamedArrays& weights)
   return absl::OkStatus();
 }
 
-// This and FromDescription throw the JSON library's exceptions where a value is missing or of
-// another type.
+// This, NetworkFrom and FromDescription throw the JSON library's exceptions where a value is missing
+// or of another type.
+std::vector<std::string> ClassNamesOf(const Json& description) {
+  const auto names = description.find("class_names");
+  if (names == description.end()) return {};
+  return names->get<std::vector<std::string>>();
+}
+
 absl::StatusOr<nn::Network> NetworkFrom(const Json& description,
                                         const nn::CustomLayers& custom_layers) {
   if (const Json& version = description.at("version"); version != kFormatVersion) {
@@ -156,11 +162,7 @@ absl::StatusOr<SavedModel> FromDescription(const Json& description, const NamedA
                          .replicas = options.replicas};
   PENSTOCK_RETURN_IF_ERROR(TargetsFromJson(description, network, options, compile));
   PENSTOCK_RETURN_IF_ERROR(CheckShapes(network, weights));
-  std::vector<std::string> class_names;
-  if (const auto names = description.find("class_names"); names != description.end()) {
-    class_names = names->get<std::vector<std::string>>();
-  }
-  return SavedModel{std::move(network), std::move(compile), std::move(class_names)};
+  return SavedModel{std::move(network), std::move(compile), ClassNamesOf(description)};
 }
 
 }  // namespace
@@ -198,6 +200,13 @@ absl::StatusOr<SavedModel> ReadSavedModel(const save::Weights& file,
   return WithDescription(file, [&](const Json& description) {
     return FromDescription(description, file.arrays, options);
   });
+}
+
+absl::StatusOr<std::vector<std::string>> ReadSavedClassNames(const save::Weights& file) {
+  return WithDescription(file,
+                         [](const Json& description) -> absl::StatusOr<std::vector<std::string>> {
+                           return ClassNamesOf(description);
+                         });
 }
 
 absl::StatusOr<nn::Network> ReadSavedNetwork(const save::Weights& file,

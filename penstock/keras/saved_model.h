@@ -32,6 +32,9 @@ struct SavedModel {
 absl::StatusOr<SavedModel> ReadSavedModel(const save::Weights& file,
                                           const Model::LoadOptions& options);
 
+// The names of the classes of the description; empty: none.
+absl::StatusOr<std::vector<std::string>> ReadSavedClassNames(const save::Weights& file);
+
 // The network of the description alone, with the same checks.
 absl::StatusOr<nn::Network> ReadSavedNetwork(const save::Weights& file,
                                              const nn::CustomLayers& custom_layers);
