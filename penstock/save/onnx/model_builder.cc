@@ -105,8 +105,10 @@ void ModelBuilder::SetValueInfo(proto::ValueInfoProto& info, absl::string_view n
 void ModelBuilder::AddInput(absl::string_view name, DType dtype,
                             const std::vector<ir::Extent>& shape) {
   names_.insert(std::string(name));
-  if (graphs_.size() == 1 && batch_input_.empty() && !shape.empty() && shape[0].batches == 1) {
+  for (size_t i = 0; i < shape.size() && graphs_.size() == 1 && batch_input_.empty(); ++i) {
+    if (shape[i].batches != 1) continue;
     batch_input_ = std::string(name);
+    batch_axis_ = static_cast<int64_t>(i);
   }
   SetValueInfo(*graphs_.back().add_input(), name, dtype, shape);
 }
@@ -166,7 +168,8 @@ std::string ModelBuilder::Multiple(int64_t batches) {
   if (const auto found = multiples_.find(batches); found != multiples_.end()) return found->second;
   std::string name;
   if (batches == 1) {
-    name = AddToPreamble("Shape", {batch_input_}, {{"start", 0}, {"end", 1}});
+    name =
+        AddToPreamble("Shape", {batch_input_}, {{"start", batch_axis_}, {"end", batch_axis_ + 1}});
   } else {
     name = AddToPreamble("Mul", {Multiple(1), Ints({batches})}, {});
   }

@@ -44,6 +44,10 @@ class ModelBuilder {
   void AddInput(absl::string_view name, base::DType dtype, const std::vector<ir::Extent>& shape);
   void AddOutput(absl::string_view name, base::DType dtype, const std::vector<ir::Extent>& shape);
 
+  // Whether an input of the model has an axis of the batch size, without which there are no
+  // multiples of it.
+  bool has_batch() const { return !batch_input_.empty(); }
+
   // Nodes are named after the layer that they belong to: "block1_conv1/Conv".
   void set_scope(absl::string_view scope) { scope_ = std::string(scope); }
   // Adds a node, whose results get new names.
@@ -94,7 +98,8 @@ class ModelBuilder {
   absl::flat_hash_map<std::string, std::string> constants_;  // by type, shape and bytes
   absl::flat_hash_map<std::string, std::string> extents_;    // by text
   absl::flat_hash_map<int64_t, std::string> multiples_;
-  std::string batch_input_;  // an input with the batch on its axis 0
+  std::string batch_input_;  // an input with the batch on batch_axis_; empty: there is none
+  int64_t batch_axis_ = 0;
 };
 
 }  // namespace penstock::save::onnx

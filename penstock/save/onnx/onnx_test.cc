@@ -238,6 +238,14 @@ TEST(Onnx, RejectsProgramsThatDependOnTheBatch) {
               AllOf(HasSubstr("layer \"mean\""), HasSubstr("batch size")));
 }
 
+TEST(Onnx, RejectsABatchThatNoInputHas) {
+  EXPECT_THAT(ErrorOf(TraceOf([](Graph& graph, int64_t batch) {
+                const Value x = graph.Parameter({DType::kF32, {4}}, "x");
+                return Values{ir::BroadcastTo(x, {batch, 4}) + 1.0};
+              })),
+              HasSubstr("no input has an axis of the batch size"));
+}
+
 TEST(Onnx, ChecksTheDestination) {
   const auto fs = io::MakeMemoryFileSystem();
   EXPECT_TRUE(CheckOnnxDestination(*fs, kUri).ok());

@@ -28,7 +28,7 @@ std::string Clamped(Translator& t, const std::string& indices, const std::string
   return model.Add("Min", {index, model.Add("Sub", {extents, one})});
 }
 
-// The order of axes of a result that has the axes `batch` first, then `rest` of x.
+// Single elements along the indexed axes, and the other axes whole: Take and TakeAlongAxis.
 absl::Status TranslateGather(Translator& t) {
   const auto &window = t.Attribute<Ints>("window"), &collapsed = t.Attribute<Ints>("collapsed"),
              &map = t.Attribute<Ints>("map");

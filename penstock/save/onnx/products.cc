@@ -49,8 +49,8 @@ std::string Equation(const ir::Node& node, const Ints& lhs_contracting, const In
   return absl::StrCat(lhs, ",", rhs, "->", batch, lhs_free, rhs_free);
 }
 
-// The order of axes in which a side is an operand of MatMul: batch, then the others. Empty: it has
-// not exactly one contracting and at most one free axis beside the batch axes.
+// The order of axes in which a side is an operand of MatMul: the batch, then the contracting axis
+// before or after the others.
 Axes MatMulOrder(int rank, const Ints& batch, int64_t contracting, bool contracting_last) {
   Axes order = batch;
   for (int64_t i = 0; i < rank; ++i) {

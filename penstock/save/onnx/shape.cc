@@ -32,9 +32,7 @@ absl::Status TranslateConstant(Translator& t) {
   const Array& value = t.Attribute<Array>("value");
   const DType dtype = t.node().results[0].dtype;
   PENSTOCK_ASSIGN_OR_RETURN(const Array stored, value.Cast(StoredType(dtype)));
-  Tensor tensor = t.ScalarTensor(stored, t.ResultShape());
-  tensor.scalar = stored.rank() == 0;
-  t.SetResult(std::move(tensor));
+  t.SetResult(Translator::ConstantTensor(stored, t.ResultShape()));
   return absl::OkStatus();
 }
 

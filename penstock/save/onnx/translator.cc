@@ -195,19 +195,19 @@ std::string Translator::Full(const Tensor& tensor, const Axes& order) {
   return expanded;
 }
 
-Tensor Translator::ScalarTensor(const Array& array, const Shape& shape) const {
+Tensor Translator::ConstantTensor(const Array& array, const Shape& shape) {
   Tensor tensor;
   tensor.known = std::make_shared<KnownTensor>(
       KnownTensor{.array = array, .base_name = "", .initializer = {}});
   tensor.shape = shape;
   tensor.order = AllAxes(shape.size());
   tensor.stretched.assign(shape.size(), false);
-  tensor.scalar = true;
+  tensor.scalar = array.rank() == 0;
   return tensor;
 }
 
-Tensor Translator::Scalar(DType dtype, double value, const Shape& shape) const {
-  return ScalarTensor(*Array::Scalar<double>(value).Cast(StoredType(dtype)), shape);
+Tensor Translator::Scalar(DType dtype, double value, const Shape& shape) {
+  return ConstantTensor(*Array::Scalar<double>(value).Cast(StoredType(dtype)), shape);
 }
 
 Tensor Translator::Elementwise(const char* op, const std::vector<Tensor>& operands,
@@ -334,6 +334,21 @@ absl::Status Translator::AddParameters() {
     }
     frame.values[parameter.node_id()].resize(1);
     SetResult(std::move(tensor));
+  }
+  return model_.has_batch() ? absl::OkStatus() : CheckIsStatic();
+}
+
+absl::Status Translator::CheckIsStatic() const {
+  const ir::Graph& graph = program_.graph();
+  for (int id = 0; id < graph.num_nodes(); ++id) {
+    for (size_t i = 0; i < graph.node(id).results.size(); ++i) {
+      for (const ir::Extent& extent :
+           program_.ShapeOf(const_cast<ir::Graph&>(graph).value(id, static_cast<int>(i)))) {
+        if (extent.batches == 0) continue;
+        return absl::InvalidArgumentError(
+            "no input has an axis of the batch size, on which the program depends");
+      }
+    }
   }
   return absl::OkStatus();
 }

@@ -92,9 +92,9 @@ class Translator {
   void SetResult(std::string name, Axes order, int i = 0);
   void SetResult(Tensor tensor, int i = 0);
 
-  // A new tensor of this node's result's shape.
-  Tensor ScalarTensor(const base::Array& array, const Shape& shape) const;
-  Tensor Scalar(ir::DType dtype, double value, const Shape& shape) const;
+  // A constant value of this shape: the array, or its only element if its rank is 0.
+  static Tensor ConstantTensor(const base::Array& array, const Shape& shape);
+  static Tensor Scalar(ir::DType dtype, double value, const Shape& shape);
   // An elementwise operation on values of one shape, without expanding them.
   Tensor Elementwise(const char* op, const std::vector<Tensor>& operands,
                      const NodeAttributes& attributes = {});
@@ -133,6 +133,7 @@ class Translator {
   absl::Status CheckTypes() const;
   absl::Status Nodes();
   absl::Status AddParameters();
+  absl::Status CheckIsStatic() const;  // an error if a shape depends on the batch size
   std::string NameOf(const Tensor& tensor);
   Tensor Reordered(const Tensor& tensor, const Axes& order);
   const std::string* Remembered(const std::string& key) const;

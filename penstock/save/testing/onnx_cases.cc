@@ -375,6 +375,10 @@ void AddIndexing(Cases& cases) {
                           {1, 4, 1});
       },
       -3, 9);
+  Add(cases, "a batch on axis 1", {F32({2, -1})}, [](const Values& x) {
+    const int64_t columns = x[0].shape().dim(1);
+    return ir::Transpose(x[0], {1, 0}) + ir::Iota(*x[0].graph(), F32({columns, 2}), 0);
+  });
   Add(
       cases, "one_hot", {Typed(DType::kI32, {-1, 2})},
       [](const Values& x) { return ir::OneHot(x[0], 5, DType::kF32); }, -1, 6);
