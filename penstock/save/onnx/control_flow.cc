@@ -90,10 +90,9 @@ absl::Status TranslateScan(Translator& t) {
       AddBodyOutput(model, (*results)[i].name, region.results()[i].dtype(), (*results)[i].shape);
     }
   }
-  proto::GraphProto body = model.EndSubgraph();
+  const Subgraph body = model.EndSubgraph();
   PENSTOCK_RETURN_IF_ERROR(results.status());
-  const Names done =
-      model.Add("Loop", inputs, t.node().results.size(), {{"body", std::move(body)}});
+  const Names done = model.Add("Loop", inputs, t.node().results.size(), {{"body", body}});
   for (size_t i = 0; i < done.size(); ++i) {
     std::string name = done[i];
     // The rows are stacked in the order of the iterations.
@@ -129,9 +128,9 @@ absl::Status TranslateWhile(Translator& t) {
       AddBodyOutput(model, (*next)[i].name, t.node().results[i].dtype, (*next)[i].shape);
     }
   }
-  proto::GraphProto body = model.EndSubgraph();
+  const Subgraph body = model.EndSubgraph();
   PENSTOCK_RETURN_IF_ERROR(more.status());
-  const Names done = model.Add("Loop", inputs, states, {{"body", std::move(body)}});
+  const Names done = model.Add("Loop", inputs, states, {{"body", body}});
   for (size_t i = 0; i < done.size(); ++i) t.SetResult(done[i], static_cast<int>(i));
   return absl::OkStatus();
 }
@@ -152,7 +151,7 @@ absl::Status TranslateIf(Translator& t) {
         AddBodyOutput(model, (*results)[k].name, region.results()[k].dtype(), (*results)[k].shape);
       }
     }
-    branches.push_back({i == 0 ? "then_branch" : "else_branch", model.EndSubgraph()});
+    branches.emplace_back(i == 0 ? "then_branch" : "else_branch", model.EndSubgraph());
     PENSTOCK_RETURN_IF_ERROR(results.status());
   }
   const Names done = model.Add("If", {t.Full(0)}, t.node().results.size(), branches);

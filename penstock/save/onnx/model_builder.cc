@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/save/onnx.pb.h"
 
 namespace penstock::save::onnx {
 
@@ -29,7 +30,7 @@ void SetAttribute(proto::AttributeProto& attribute, const AttributeValue& value)
     attribute.mutable_ints()->Add(list->begin(), list->end());
   } else {
     attribute.set_type(kGraph);
-    *attribute.mutable_g() = std::get<proto::GraphProto>(value);
+    *attribute.mutable_g() = *std::get<Subgraph>(value);
   }
 }
 
@@ -81,13 +82,10 @@ int ElementTypeOf(DType dtype) {
   }
 }
 
-ModelBuilder::ModelBuilder(absl::string_view name) {
-  graphs_.emplace_back();
-  graphs_.back().set_name(name.empty() ? "program" : std::string(name));
-}
+namespace {
 
-void ModelBuilder::SetValueInfo(proto::ValueInfoProto& info, absl::string_view name, DType dtype,
-                                const std::vector<ir::Extent>& shape) {
+void SetValueInfo(proto::ValueInfoProto& info, absl::string_view name, DType dtype,
+                  const std::vector<ir::Extent>& shape) {
   info.set_name(std::string(name));
   proto::TypeProto::Tensor& type = *info.mutable_type()->mutable_tensor_type();
   type.set_elem_type(ElementTypeOf(dtype));
@@ -102,6 +100,16 @@ void ModelBuilder::SetValueInfo(proto::ValueInfoProto& info, absl::string_view n
   }
 }
 
+}  // namespace
+
+ModelBuilder::ModelBuilder(absl::string_view name)
+    : preamble_(std::make_unique<proto::GraphProto>()) {
+  graphs_.push_back(std::make_unique<proto::GraphProto>());
+  graphs_.back()->set_name(name.empty() ? "program" : std::string(name));
+}
+
+ModelBuilder::~ModelBuilder() = default;
+
 void ModelBuilder::AddInput(absl::string_view name, DType dtype,
                             const std::vector<ir::Extent>& shape) {
   names_.insert(std::string(name));
@@ -110,12 +118,12 @@ void ModelBuilder::AddInput(absl::string_view name, DType dtype,
     batch_input_ = std::string(name);
     batch_axis_ = static_cast<int64_t>(i);
   }
-  SetValueInfo(*graphs_.back().add_input(), name, dtype, shape);
+  SetValueInfo(*graphs_.back()->add_input(), name, dtype, shape);
 }
 
 void ModelBuilder::AddOutput(absl::string_view name, DType dtype,
                              const std::vector<ir::Extent>& shape) {
-  SetValueInfo(*graphs_.back().add_output(), name, dtype, shape);
+  SetValueInfo(*graphs_.back()->add_output(), name, dtype, shape);
 }
 
 std::string ModelBuilder::NewName(absl::string_view base) {
@@ -132,12 +140,12 @@ Names ModelBuilder::Add(const char* op, const Names& inputs, size_t results,
   for (size_t i = 0; i < results; ++i) {
     outputs.push_back(NewName(absl::StrCat(scope_, scope_.empty() ? "" : "/", op)));
   }
-  FillNode(*graphs_.back().add_node(), op, inputs, outputs, attributes);
+  FillNode(*graphs_.back()->add_node(), op, inputs, outputs, attributes);
   return outputs;
 }
 
 void ModelBuilder::AddAs(absl::string_view result, const char* op, const Names& inputs) {
-  FillNode(*graphs_.back().add_node(), op, inputs, {std::string(result)}, {});
+  FillNode(*graphs_.back()->add_node(), op, inputs, {std::string(result)}, {});
 }
 
 std::string ModelBuilder::AddInitializer(absl::string_view name, const Array& array) {
@@ -160,7 +168,7 @@ std::string ModelBuilder::Ints(const std::vector<int64_t>& numbers) {
 std::string ModelBuilder::AddToPreamble(const char* op, const Names& inputs,
                                         const NodeAttributes& attributes) {
   const std::string name = NewName("batch_size");
-  FillNode(*preamble_.add_node(), op, inputs, {name}, attributes);
+  FillNode(*preamble_->add_node(), op, inputs, {name}, attributes);
   return name;
 }
 
@@ -207,31 +215,29 @@ std::string ModelBuilder::Extent(const ir::Extent& extent) {
 }
 
 void ModelBuilder::BeginSubgraph() {
-  graphs_.emplace_back();
-  graphs_.back().set_name(NewName("body"));
+  graphs_.push_back(std::make_unique<proto::GraphProto>());
+  graphs_.back()->set_name(NewName("body"));
 }
 
-proto::GraphProto ModelBuilder::EndSubgraph() {
+Subgraph ModelBuilder::EndSubgraph() {
   PENSTOCK_CHECK(graphs_.size() > 1);
-  proto::GraphProto graph = std::move(graphs_.back());
+  Subgraph graph = std::move(graphs_.back());
   graphs_.pop_back();
   return graph;
 }
 
-proto::ModelProto ModelBuilder::TakeModel() {
+std::unique_ptr<proto::ModelProto> ModelBuilder::TakeModel() {
   PENSTOCK_CHECK(graphs_.size() == 1);
-  proto::ModelProto model;
-  model.set_ir_version(8);
-  model.add_opset_import()->set_version(17);
-  proto::GraphProto& graph = *model.mutable_graph();
-  graph = std::move(graphs_.back());
+  auto model = std::make_unique<proto::ModelProto>();
+  model->set_ir_version(8);
+  model->add_opset_import()->set_version(17);
+  proto::GraphProto& graph = *model->mutable_graph();
+  graph.Swap(graphs_.back().get());
   // The nodes of the preamble first: a graph's nodes are in topological order.
   google::protobuf::RepeatedPtrField<proto::NodeProto> nodes;
   nodes.Swap(graph.mutable_node());
-  graph.mutable_node()->Swap(preamble_.mutable_node());
+  graph.mutable_node()->Swap(preamble_->mutable_node());
   for (proto::NodeProto& node : nodes) *graph.add_node() = std::move(node);
-  graphs_.clear();
-  graphs_.emplace_back();
   return model;
 }
 

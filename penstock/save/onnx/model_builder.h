@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,9 +15,13 @@
 
 #include "penstock/base/array.h"
 #include "penstock/ir/symbolic_batch.h"
-#include "penstock/save/onnx.pb.h"
 
 namespace penstock::save::onnx {
+
+namespace proto {  // onnx.proto
+class GraphProto;
+class ModelProto;
+}  // namespace proto
 
 // The type of TensorProto for a dtype, 0 if there is none. Floats of 16 bits and less are exported
 // as float32: ONNX Runtime's kernels for CPUs lack most operations of theirs.
@@ -24,9 +29,10 @@ int ElementTypeOf(base::DType dtype);
 // The type with which a value of `dtype` is stored in the model: kF32 for 16-bit floats.
 base::DType StoredType(base::DType dtype);
 
+// The body of a loop or a branch.
+using Subgraph = std::shared_ptr<const proto::GraphProto>;
 // Value of a node's attribute.
-using AttributeValue =
-    std::variant<int64_t, float, std::string, std::vector<int64_t>, proto::GraphProto>;
+using AttributeValue = std::variant<int64_t, float, std::string, std::vector<int64_t>, Subgraph>;
 using NodeAttributes = std::vector<std::pair<const char*, AttributeValue>>;
 using Names = std::vector<std::string>;
 
@@ -39,6 +45,7 @@ struct Initializer {
 class ModelBuilder {
  public:
   explicit ModelBuilder(absl::string_view name);
+  ~ModelBuilder();
 
   // Inputs and outputs of the model, or of the subgraph under construction.
   void AddInput(absl::string_view name, base::DType dtype, const std::vector<ir::Extent>& shape);
@@ -73,24 +80,23 @@ class ModelBuilder {
   // A new name that begins with `base`. Names are unique in the whole model.
   std::string NewName(absl::string_view base);
 
-  // Between these, nodes, inputs and outputs belong to a subgraph: the body of a loop or a branch.
-  // Its nodes may use every name of the enclosing graph.
+  // Between these, nodes, inputs and outputs belong to a subgraph, whose nodes may use every name of
+  // the enclosing graph.
   void BeginSubgraph();
-  proto::GraphProto EndSubgraph();
+  Subgraph EndSubgraph();
 
   // The model without its initializers, and these.
-  proto::ModelProto TakeModel();
+  std::unique_ptr<proto::ModelProto> TakeModel();
   const std::vector<Initializer>& initializers() const { return initializers_; }
 
  private:
-  static void SetValueInfo(proto::ValueInfoProto& info, absl::string_view name, base::DType dtype,
-                           const std::vector<ir::Extent>& shape);
   // Adds a node to the beginning of the model. Subgraphs may use its results, too.
   std::string AddToPreamble(const char* op, const Names& inputs, const NodeAttributes& attributes);
   std::string Multiple(int64_t batches);  // int64[1]
 
-  std::vector<proto::GraphProto> graphs_;  // the model's, then those of the open subgraphs
-  proto::GraphProto preamble_;             // nodes that compute multiples of the batch size
+  // The model's, then those of the open subgraphs.
+  std::vector<std::unique_ptr<proto::GraphProto>> graphs_;
+  std::unique_ptr<proto::GraphProto> preamble_;  // nodes that compute multiples of the batch size
   std::vector<Initializer> initializers_;
   std::string scope_;
   absl::flat_hash_set<std::string> names_;

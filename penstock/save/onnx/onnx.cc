@@ -17,6 +17,7 @@
 #include "penstock/io/write_check.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/rewrite.h"
+#include "penstock/save/onnx.pb.h"
 #include "penstock/save/onnx/model_builder.h"
 #include "penstock/save/onnx/translations.h"
 #include "penstock/save/onnx/translator.h"
@@ -184,7 +185,8 @@ absl::StatusOr<std::string> DataUri(io::FileSystem& fs, absl::string_view uri) {
 
 absl::Status WriteFiles(io::FileSystem& fs, absl::string_view uri, ModelBuilder& builder,
                         const OnnxOptions& options) {
-  proto::ModelProto model = builder.TakeModel();
+  const std::unique_ptr<proto::ModelProto> taken = builder.TakeModel();
+  proto::ModelProto& model = *taken;
   model.set_producer_name("penstock");
   for (const auto& [key, value] : options.metadata) {
     SetProperty(*model.add_metadata_props(), key, value);

@@ -130,12 +130,12 @@ absl::Status TranslateReduceWindow(Translator& t) {
     if (std::any_of(holes.begin(), holes.end(), [](int64_t d) { return d != 1; })) {
       return t.Unsupported("opset 17 has no sums of dilated windows");
     }
-    attributes.push_back({"count_include_pad", int64_t{1}});
+    attributes.emplace_back("count_include_pad", int64_t{1});
     double count = 1;
     for (const int64_t extent : kernel) count *= static_cast<double>(extent);
     y = model.Add("Mul", {model.Add("AveragePool", {x}, attributes), number(count)});
   } else if (kind == ReduceKind::kMax || kind == ReduceKind::kMin) {
-    attributes.push_back({"dilations", holes});
+    attributes.emplace_back("dilations", holes);
     const bool negate = kind == ReduceKind::kMin;
     if (negate) x = model.Add("Neg", {x});
     y = model.Add("MaxPool", {x}, attributes);
