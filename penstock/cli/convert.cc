@@ -67,6 +67,11 @@ class Convert : public Command {
  private:
   // The model of the file, as a program that predicts.
   absl::Status Export() const {
+    if (variable_names_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--variable-names does not apply to ", io::DisplayName(out_),
+                       ": an exported program has the names of its network"));
+    }
     if (io::CanonicalName(in_) == io::CanonicalName(out_)) return IsInput();
     PENSTOCK_ASSIGN_OR_RETURN(const bool exists, keras::ExportExists(out_));
     if (exists && !overwrite_) return Exists();

@@ -88,6 +88,10 @@ TEST_F(ConvertTest, ExportsAModel) {
   const CommandResult again = Penstock({"convert", Path("a.safetensors"), Path("a.onnx")});
   EXPECT_EQ(again.code, 1);
   EXPECT_THAT(again.err, HasSubstr("--overwrite"));
+  const CommandResult named =
+      Penstock({"convert", Path("a.safetensors"), Path("b.onnx"), "--variable-names"});
+  EXPECT_EQ(named.code, 1);
+  EXPECT_THAT(named.err, HasSubstr("--variable-names"));
   const CommandResult apart = Penstock(
       {"convert", Path("a.safetensors"), Path("a.onnx"), "--overwrite", "--max-shard-size", "1"});
   EXPECT_EQ(apart.code, 0) << apart.err;

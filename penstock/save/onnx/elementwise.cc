@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <numbers>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
 #include "penstock/ir/rewrite.h"
 #include "penstock/save/onnx/translations.h"
 
@@ -12,13 +15,6 @@ namespace {
 
 using ir::DType;
 using Tensors = std::vector<Tensor>;
-
-DType WorkType(DType dtype) {
-  if (base::IsFloat(dtype)) return dtype;
-  if (dtype == DType::kBool || base::BitWidth(dtype) < 32 || dtype == DType::kI32)
-    return DType::kI32;
-  return DType::kI64;
-}
 
 // The operands in the type in which they are computed.
 Tensors WorkOperands(Translator& t, int first = 0) {
@@ -90,6 +86,14 @@ constexpr SameOperation kSame[] = {
     {"stablehlo.minimum", "Min", "And"},
 };
 
+absl::Status LacksType(Translator& t) {
+  return t.Unsupported(
+      absl::StrCat("ONNX Runtime lacks it for ", base::DTypeName(t.operand_type(0).dtype)));
+}
+
+// Composites of this table are decomposed in float64, for which ONNX Runtime has few operations.
+bool IsNotFloat64(const ir::Node& node) { return node.operands[0].dtype() != DType::kF64; }
+
 absl::Status TranslateSame(Translator& t) {
   const absl::string_view name = ir::OpName(t.node());
   const DType dtype = t.operand_type(0).dtype;
@@ -97,7 +101,7 @@ absl::Status TranslateSame(Translator& t) {
                                                  "stablehlo.maximum", "stablehlo.minimum"};
   if (dtype == DType::kU64 &&
       std::count(std::begin(kOfSignedOnly), std::end(kOfSignedOnly), name)) {
-    return t.Unsupported("ONNX Runtime lacks it for uint64");
+    return LacksType(t);
   }
   for (const SameOperation& same : kSame) {
     if (same.ir != name) continue;
@@ -112,6 +116,7 @@ absl::Status TranslateSame(Translator& t) {
 }
 
 absl::Status TranslateRemainder(Translator& t) {
+  if (t.operand_type(0).dtype == DType::kU64) return LacksType(t);
   // As C's: the sign is that of the dividend.
   SetWorkResult(t, t.Elementwise("Mod", WorkOperands(t), {{"fmod", int64_t{1}}}));
   return absl::OkStatus();
@@ -125,13 +130,13 @@ absl::Status TranslateExpm1(Translator& t) {
   return absl::OkStatus();
 }
 
-// 2 atanh(x / (x + 2)) for |x| < 1, which is accurate near 0.
+// log(y) x / (y - 1) for y = 1 + x, in which the rounding of y cancels; x if y rounds to 1.
 absl::Status TranslateLog1p(Translator& t) {
-  const Tensor& x = t.Operand(0);
-  const Tensor small = t.Elementwise("Less", {Unary(t, "Abs", x), Number(t, 1)});
+  const Tensor &x = t.Operand(0), one = Number(t, 1);
+  const Tensor y = Add(t, x, one), log = Unary(t, "Log", y), exact = t.Elementwise("Sub", {y, one});
   const Tensor near =
-      Multiply(t, Unary(t, "Atanh", Divide(t, x, Add(t, x, Number(t, 2)))), Number(t, 2));
-  t.SetResult(Where(t, small, near, Unary(t, "Log", Add(t, x, Number(t, 1)))));
+      Where(t, t.Elementwise("Equal", {y, one}), x, Multiply(t, log, Divide(t, x, exact)));
+  t.SetResult(Where(t, t.Elementwise("Less", {Unary(t, "Abs", x), one}), near, log));
   return absl::OkStatus();
 }
 
@@ -149,15 +154,16 @@ absl::Status TranslateCbrt(Translator& t) {
 
 // Zeros count as positive.
 absl::Status TranslateAtan2(Translator& t) {
+  if (t.operand_type(0).dtype == DType::kF64) return LacksType(t);
   const Tensor &y = t.Operand(0), &x = t.Operand(1), zero = Number(t, 0);
   const Tensor at = Unary(t, "Atan", Divide(t, y, x));
   const Tensor y_negative = t.Elementwise("Less", {y, zero});
   const double pi = std::numbers::pi;
   const Tensor turn = Where(t, y_negative, Number(t, -pi), Number(t, pi));
+  const Tensor left_or_right = Where(t, t.Elementwise("Less", {x, zero}), Add(t, at, turn), at);
   // On the line x = 0: half of the turn, or 0 at the origin.
   const Tensor on_line = Multiply(t, Unary(t, "Sign", y), Number(t, pi / 2));
-  const Tensor not_right = Where(t, t.Elementwise("Less", {x, zero}), Add(t, at, turn), on_line);
-  t.SetResult(Where(t, t.Elementwise("Greater", {x, zero}), at, not_right));
+  t.SetResult(Where(t, t.Elementwise("Equal", {x, zero}), on_line, left_or_right));
   return absl::OkStatus();
 }
 
@@ -239,7 +245,10 @@ TranslationTable ElementwiseTranslations() {
         {"stablehlo.compare", TranslateCompare},
         {"stablehlo.select", TranslateSelect},
     };
-    for (const SameOperation& same : kSame) rows->push_back({same.ir, TranslateSame});
+    for (const SameOperation& same : kSame) {
+      const bool composite = absl::StartsWith(same.ir, "penstock.");
+      rows->push_back({same.ir, TranslateSame, composite ? IsNotFloat64 : nullptr});
+    }
     return rows;
   }();
   return *table;

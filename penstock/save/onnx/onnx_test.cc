@@ -10,6 +10,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/io/memory/memory_file_system.h"
+#include "penstock/io/testing/emulator.h"
 #include "penstock/io/uri.h"
 #include "penstock/ir/ops.h"
 #include "penstock/save/onnx.pb.h"
@@ -59,6 +60,14 @@ base::NamedArrays ConvolutionWeights(float value) {
   Array kernel = Array::Zeros(DType::kF32, {3, 3, 3, 3});
   for (int i = 0; i < 81; ++i) kernel.mutable_data<float>()[i] = value + static_cast<float>(i);
   return {{"conv/kernel", kernel}, {"conv/bias", Array::Of<float>({3}, {value, 2, 3})}};
+}
+
+// x[batch,400] times the weight w, whose bytes go into a second file if they may not be embedded.
+ir::SymbolicBatch::Trace Scaling() {
+  return TraceOf([](Graph& graph, int64_t batch) {
+    const Value x = graph.Parameter({DType::kF32, {batch, 400}}, "x");
+    return Values{x * ir::BroadcastTo(graph.Parameter({DType::kF32, {400}}, "w"), x.shape())};
+  });
 }
 
 ModelProto Read(io::FileSystem& fs, absl::string_view uri = kUri) {
@@ -253,6 +262,38 @@ TEST(Onnx, ChecksTheDestination) {
   EXPECT_THAT(CheckOnnxDestination(*fs, "memory://bucket/a.pb").message(), HasSubstr(".onnx"));
 }
 
+// In a store, options are part of the URI, not of the data file's name.
+class OnnxStores : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(OnnxStores, KeepBothFiles) {
+  const bool gs = GetParam() == std::string("gs");
+  const absl::StatusOr<io::Emulator*> emulator = gs ? io::Emulator::Gcs() : io::Emulator::S3();
+  ASSERT_TRUE(emulator.ok()) << emulator.status();
+  const auto fs = io::FileSystem::Default();
+  const absl::StatusOr<std::string> bucket = (*emulator)->MakeBucket(*fs);
+  ASSERT_TRUE(bucket.ok()) << bucket.status();
+  const std::string uri = io::JoinPath(*bucket, "net/model.onnx");
+  EXPECT_TRUE(IsOnnxName(uri));
+  ASSERT_TRUE(CheckOnnxDestination(*fs, uri).ok());
+  for (int i = 0; i < 2; ++i) {  // the second one replaces the first
+    const absl::Status status =
+        WriteOnnx(*fs, uri, Scaling(), {{"w", Array::Zeros(DType::kF32, {400})}},
+                  {.metadata = {}, .max_embedded_bytes = 0});
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  const ModelProto model = Read(*fs, uri);
+  ASSERT_THAT(model.graph().initializer(), SizeIs(1));
+  const std::string& name = model.graph().initializer(0).external_data(0).value();
+  EXPECT_THAT(name, ::testing::MatchesRegex("model.onnx[.0-9a-f]*.data"));
+  const absl::StatusOr<std::string> data = io::ReadFile(*fs, io::JoinPath(io::Dirname(uri), name));
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_THAT(*data, SizeIs(400 * sizeof(float)));
+  EXPECT_THAT(*fs->List(io::JoinPath(*bucket, "net")), SizeIs(2));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OnnxStores, ::testing::Values("gs", "s3"),
+                         [](const auto& info) { return std::string(info.param); });
+
 // Larger tensors in a second file, at offsets of 64 bytes; small ones stay in the model.
 TEST(Onnx, WritesTensorsBesideTheModel) {
   const auto fs = io::MakeMemoryFileSystem();
@@ -294,10 +335,7 @@ TEST(Onnx, ReplacesTheDataOfTheModelThatItReplaces) {
   const auto fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(io::WriteFile(*fs, absl::StrCat(kFolder, "/model.onnx.other"), "mine").ok());
   std::set<std::string> seen;
-  const auto trace = TraceOf([](Graph& graph, int64_t batch) {
-    const Value x = graph.Parameter({DType::kF32, {batch, 400}}, "x");
-    return Values{x * ir::BroadcastTo(graph.Parameter({DType::kF32, {400}}, "w"), x.shape())};
-  });
+  const auto trace = Scaling();
   const base::NamedArrays weights{{"w", Array::Zeros(DType::kF32, {400})}};
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(WriteOnnx(*fs, kUri, trace, weights, {.max_embedded_bytes = 0}).ok());
@@ -313,10 +351,7 @@ TEST(Onnx, ReplacesTheDataOfTheModelThatItReplaces) {
 
 // A fault at each change of the file system leaves the old model or the new one, with its data.
 TEST(Onnx, LeavesAWholeModelAfterEveryFault) {
-  const auto trace = TraceOf([](Graph& graph, int64_t batch) {
-    const Value x = graph.Parameter({DType::kF32, {batch, 400}}, "x");
-    return Values{x * ir::BroadcastTo(graph.Parameter({DType::kF32, {400}}, "w"), x.shape())};
-  });
+  const auto trace = Scaling();
   const auto weights = [](float value) {
     Array w = Array::Zeros(DType::kF32, {400});
     w.mutable_data<float>()[0] = value;

@@ -101,26 +101,29 @@ absl::Status TranslateConvolution(Translator& t) {
              &lhs_dilation = t.Attribute<Ints>("lhs_dilation");
   Ints kernel = t.Attribute<Ints>("kernel");
   std::swap(kernel[0], kernel[1]);
-  const Ints low = t.Attribute<Ints>("low");
-  Ints high = t.Attribute<Ints>("high");
+  Ints low = t.Attribute<Ints>("low"), high = t.Attribute<Ints>("high");
   if (t.Attribute<int64_t>("batch_group_count") != 1) {
     return t.Unsupported("it has groups of examples");
   }
   if (input.size() == 2) return t.Unsupported("it has no spatial axes");
+  if (t.operand_type(0).dtype == DType::kF64) {
+    return t.Unsupported("ONNX Runtime lacks it for float64");
+  }
   ModelBuilder& model = t.model();
   Shape shape = InOrder(t.OperandShape(0), input);
   std::string x = t.Full(t.Operand(0), input);
   const std::string zero = t.Full(t.Scalar(t.operand_type(0).dtype, 0, {}));
-  Ints crop(input.size(), 0);
-  bool cropped = false;
+  // Negative padding crops, which the operation does not.
+  Ints crop_low(input.size(), 0), crop_high = crop_low;
   for (size_t i = 0; i < low.size(); ++i) {
     if (shape[i + 2].batches != 0) return t.Unsupported("a spatial axis depends on the batch size");
     if (lhs_dilation[i] > 1) x = InsertHoles(model, x, shape, i + 2, lhs_dilation[i] - 1, zero);
-    crop[i + 2] = std::min<int64_t>(0, high[i]);
-    cropped = cropped || crop[i + 2] < 0;
+    crop_low[i + 2] = std::min<int64_t>(0, low[i]);
+    crop_high[i + 2] = std::min<int64_t>(0, high[i]);
+    low[i] = std::max<int64_t>(0, low[i]);
     high[i] = std::max<int64_t>(0, high[i]);
   }
-  if (cropped) x = PadEdges(model, x, Ints(input.size(), 0), crop, zero);
+  x = PadEdges(model, x, crop_low, crop_high, zero);
   const std::string y = model.Add("Conv", {x, t.Full(t.Operand(1), kernel)},
                                   {{"strides", t.Attribute<Ints>("strides")},
                                    {"pads", Joined(low, high)},
@@ -156,7 +159,8 @@ bool IsConvTranspose(const ir::Node& node) {
   const ir::Attributes& a = node.attributes;
   const auto &holes = a.Get<Ints>("lhs_dilation"), &low = a.Get<Ints>("low"),
              &high = a.Get<Ints>("high");
-  bool plain = a.Get<int64_t>("batch_group_count") == 1 && !holes.empty();
+  bool plain = a.Get<int64_t>("batch_group_count") == 1 && !holes.empty() &&
+               node.operands[0].dtype() != DType::kF64;
   for (size_t i = 0; i < holes.size(); ++i) {
     plain = plain && holes[i] == 1 && low[i] >= 0 && high[i] >= 0;
   }

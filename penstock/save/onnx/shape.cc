@@ -205,9 +205,13 @@ absl::Status TranslatePad(Translator& t) {
     }
   }
   const Axes order = t.Operand(0).scalar ? AllAxes(low.size()) : t.Operand(0).order;
-  const std::string value = t.Full(1);
+  // ONNX Runtime has no kernel for integers of 16 bits.
+  const DType dtype = t.operand_type(0).dtype;
+  const bool narrow = dtype == DType::kI16 || dtype == DType::kU16;
+  const DType work = narrow ? DType::kI32 : dtype;
+  const std::string value = t.Cast(t.Full(1), dtype, work);
   Shape shape = InOrder(t.OperandShape(0), order);
-  std::string name = t.Full(t.Operand(0), order);
+  std::string name = t.Cast(t.Full(t.Operand(0), order), dtype, work);
   for (size_t place = 0; place < order.size(); ++place) {
     const int64_t holes = interior[order[place]];
     if (holes > 0 && shape[place].batches != 0) {
@@ -220,7 +224,7 @@ absl::Status TranslatePad(Translator& t) {
     lows.push_back(low[axis]);
     highs.push_back(high[axis]);
   }
-  t.SetResult(PadEdges(t.model(), name, lows, highs, value), order);
+  t.SetResult(t.Cast(PadEdges(t.model(), name, lows, highs, value), work, dtype), order);
   return absl::OkStatus();
 }
 
@@ -262,6 +266,28 @@ absl::Status TranslateDynamicSlice(Translator& t) {
   const std::string begin = ClampedBegins(t, x, sizes, 1);
   const std::string end = model.Add("Add", {begin, model.Extents(sizes)});
   t.SetResult(model.Add("Slice", {t.Full(0), begin, end}));
+  return absl::OkStatus();
+}
+
+// The update, padded to the place where it goes, and which elements it replaces.
+absl::Status TranslateDynamicUpdateSlice(Translator& t) {
+  const Shape x = t.OperandShape(0), sizes = t.OperandShape(1);
+  if (x.empty()) {
+    t.SetResult(Tensor(t.Operand(1)));
+    return absl::OkStatus();
+  }
+  ModelBuilder& model = t.model();
+  const DType dtype = t.operand_type(0).dtype, work = WorkType(dtype);
+  const std::string begin = ClampedBegins(t, x, sizes, 2), extents = model.Extents(sizes);
+  const std::string rest = model.Add("Sub", {model.Extents(x), extents});
+  const std::string pads =
+      model.Add("Concat", {begin, model.Add("Sub", {rest, begin})}, {{"axis", int64_t{0}}});
+  const std::string update = model.Add("Pad", {t.Cast(t.Full(1), dtype, work), pads});
+  const std::string yes = model.Constant(Array::Scalar<bool>(true)),
+                    no = model.Constant(Array::Scalar<bool>(false));
+  const std::string inside = model.Add("Pad", {model.Add("Expand", {yes, extents}), pads, no});
+  const std::string y = model.Add("Where", {inside, update, t.Cast(t.Full(0), dtype, work)});
+  t.SetResult(t.Cast(y, work, dtype));
   return absl::OkStatus();
 }
 
@@ -333,6 +359,7 @@ TranslationTable ShapeTranslations() {
       {"stablehlo.pad", TranslatePad},
       {"penstock.split", TranslateSplit},
       {"stablehlo.dynamic_slice", TranslateDynamicSlice},
+      {"stablehlo.dynamic_update_slice", TranslateDynamicUpdateSlice},
   };
   return kTable;
 }

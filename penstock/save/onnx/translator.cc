@@ -26,6 +26,12 @@ Shape InOrder(const Shape& shape, const Axes& order) {
   return permuted;
 }
 
+DType WorkType(DType dtype) {
+  if (base::IsFloat(dtype)) return dtype;
+  const bool narrow = dtype == DType::kBool || base::BitWidth(dtype) < 32;
+  return narrow || dtype == DType::kI32 ? DType::kI32 : DType::kI64;
+}
+
 Array PermuteAxes(const Array& array, const Axes& order) {
   const size_t rank = order.size(), width = static_cast<size_t>(base::ByteWidth(array.dtype()));
   Axes strides(rank, static_cast<int64_t>(width)), dims(rank), steps(rank);

@@ -35,6 +35,9 @@ Axes AllAxes(size_t rank);
 // shape[order[0]], shape[order[1]], ...
 Shape InOrder(const Shape& shape, const Axes& order);
 
+// The type in which most operations on `dtype` are computed (elementwise.cc).
+ir::DType WorkType(ir::DType dtype);
+
 // A tensor whose elements are known: a weight, or a constant. Reshaping, transposing and converting
 // it gives another one, and only the last of these becomes an initializer.
 struct KnownTensor {

@@ -1,6 +1,7 @@
 // Translations of reductions: over axes, over windows, and cumulative ones.
 #include <algorithm>
 
+#include "penstock/base/status.h"
 #include "penstock/ir/operations/reducer.h"
 #include "penstock/save/onnx/shape.h"
 #include "penstock/save/onnx/translations.h"
@@ -29,6 +30,10 @@ DType ReductionType(DType dtype) {
 absl::Status TranslateReduce(Translator& t) {
   const auto& axes = t.Attribute<Ints>("axes");
   const DType dtype = t.operand_type(0).dtype, work = ReductionType(dtype);
+  const ReduceKind kind = KindOf(t.node());
+  if (dtype == DType::kU64 && (kind == ReduceKind::kMax || kind == ReduceKind::kMin)) {
+    return t.Unsupported("ONNX Runtime lacks it for uint64");
+  }
   const Tensor& x = t.Operand(0);
   const Axes order = x.scalar ? AllAxes(x.shape.size()) : x.order;
   // Places of the reduced axes, and the order of those that remain.
@@ -48,19 +53,19 @@ absl::Status TranslateReduce(Translator& t) {
   std::string y;
   const NodeAttributes dropped = {{"keepdims", int64_t{0}}};
   const NodeAttributes with_axes = {{"axes", places}, {"keepdims", int64_t{0}}};
-  switch (KindOf(t.node())) {
+  switch (kind) {
     case ReduceKind::kSum:
+    case ReduceKind::kOr:  // of numbers 0 and 1; false if there are none
       y = model.Add("ReduceSum", {from, model.Ints(places)}, dropped);
       break;
     case ReduceKind::kProduct:
+    case ReduceKind::kAnd:
       y = model.Add("ReduceProd", {from}, with_axes);
       break;
     case ReduceKind::kMax:
-    case ReduceKind::kOr:
       y = model.Add("ReduceMax", {from}, with_axes);
       break;
     case ReduceKind::kMin:
-    case ReduceKind::kAnd:
       y = model.Add("ReduceMin", {from}, with_axes);
       break;
   }
@@ -70,80 +75,118 @@ absl::Status TranslateReduce(Translator& t) {
 
 // ---- Over windows ----
 
-absl::Status TranslateReduceWindow(Translator& t) {
-  const auto &size = t.Attribute<Ints>("size"), &strides = t.Attribute<Ints>("strides"),
-             &dilation = t.Attribute<Ints>("dilation");
-  const size_t rank = size.size();
-  bool symbolic = false;
-  const auto padding_of = [&](const char* attribute) {
-    Ints padding;
-    for (const ir::Extent& extent : t.ExtentsOf(attribute)) {
-      padding.push_back(extent.size);
-      symbolic = symbolic || extent.batches != 0;
-    }
-    return padding;
-  };
-  const Ints low = padding_of("low"), high = padding_of("high");
-  if (symbolic) return t.Unsupported("its padding depends on the batch size");
-  const auto is_window = [&](size_t i) {
-    return size[i] != 1 || strides[i] != 1 || low[i] != 0 || high[i] != 0;
-  };
-  if (rank < 3 || is_window(0) || is_window(rank - 1)) {
-    return t.Unsupported(
-        "it has windows over the first axis (the examples) or the last one (the features)");
+// The axes of pooling operations: two without windows, the examples and the features, then the
+// others.
+struct PoolingAxes {
+  Axes order;  // axes of the value
+  Ints added;  // places of axes of extent 1, which stand for the missing ones of the first two
+  Axes spatial;
+};
+
+// Of several axes without windows the first and the last come first.
+PoolingAxes PoolingAxesOf(const std::vector<bool>& has_window) {
+  PoolingAxes axes;
+  for (size_t i = 0; i < has_window.size(); ++i) {
+    (has_window[i] ? axes.spatial : axes.order).push_back(static_cast<int64_t>(i));
   }
+  if (axes.order.size() > 2) {
+    axes.spatial.insert(axes.spatial.end(), axes.order.begin() + 1, axes.order.end() - 1);
+    std::sort(axes.spatial.begin(), axes.spatial.end());
+    axes.order = {axes.order.front(), axes.order.back()};
+  }
+  for (auto i = static_cast<int64_t>(axes.order.size()); i < 2; ++i) axes.added.push_back(i);
+  axes.order.insert(axes.order.end(), axes.spatial.begin(), axes.spatial.end());
+  return axes;
+}
+
+struct Windows {
+  Ints size, strides, dilation, low, high;
+};
+
+// The operations take less padding than a window, and no window of padding alone.
+bool NeedsPad(const Windows& w) {
+  bool needs = false;
+  for (size_t i = 0; i < w.size.size(); ++i) {
+    const auto [least, most] = std::minmax(w.low[i], w.high[i]);
+    needs = needs || least < 0 || most >= w.size[i] || (w.dilation[i] > 1 && most > 0);
+  }
+  return needs;
+}
+
+// Reduces windows over the axes after the first two.
+absl::StatusOr<std::string> Pool(Translator& t, std::string x, Windows w) {
+  const ReduceKind kind = KindOf(t.node());
+  const DType dtype = t.operand_type(0).dtype;
+  ModelBuilder& model = t.model();
+  const auto number = [&](double value) { return t.Full(t.Scalar(dtype, value, {})); };
+  if (NeedsPad(w)) {
+    Ints low{0, 0}, high{0, 0};
+    low.insert(low.end(), w.low.begin(), w.low.end());
+    high.insert(high.end(), w.high.begin(), w.high.end());
+    x = PadEdges(model, x, low, high, number(ir::IdentityOf(kind, dtype)));
+    w.low.assign(w.low.size(), 0);
+    w.high.assign(w.high.size(), 0);
+  }
+  Ints pads = w.low;
+  pads.insert(pads.end(), w.high.begin(), w.high.end());
+  NodeAttributes attributes = {{"kernel_shape", w.size}, {"strides", w.strides}, {"pads", pads}};
+  if (kind == ReduceKind::kSum) {
+    if (std::any_of(w.dilation.begin(), w.dilation.end(), [](int64_t d) { return d != 1; })) {
+      return t.Unsupported("opset 17 has no sums of dilated windows");
+    }
+    if (dtype == DType::kF64) return t.Unsupported("ONNX Runtime lacks it for float64");
+    attributes.emplace_back("count_include_pad", int64_t{1});
+    double count = 1;
+    for (const int64_t extent : w.size) count *= static_cast<double>(extent);
+    return model.Add("Mul", {model.Add("AveragePool", {x}, attributes), number(count)});
+  }
+  if (kind != ReduceKind::kMax && kind != ReduceKind::kMin) {
+    return t.Unsupported("it reduces windows by another operation than sum, maximum and minimum");
+  }
+  attributes.emplace_back("dilations", w.dilation);
+  if (kind == ReduceKind::kMax) return model.Add("MaxPool", {x}, attributes);
+  return model.Add("Neg", {model.Add("MaxPool", {model.Add("Neg", {x})}, attributes)});
+}
+
+absl::Status TranslateReduceWindow(Translator& t) {
+  const auto &size = t.Attribute<Ints>("size"), &strides = t.Attribute<Ints>("strides");
+  for (const char* padding : {"low", "high"}) {
+    for (const ir::Extent& extent : t.ExtentsOf(padding)) {
+      if (extent.batches != 0) return t.Unsupported("its padding depends on the batch size");
+    }
+  }
+  const auto &low = t.Attribute<Ints>("low"), &high = t.Attribute<Ints>("high");
   if (!base::IsFloat(t.operand_type(0).dtype)) {
     return t.Unsupported("it reduces windows of integers");
   }
-  Axes order{0, static_cast<int64_t>(rank) - 1};
-  for (size_t i = 1; i + 1 < rank; ++i) order.push_back(static_cast<int64_t>(i));
-  const ReduceKind kind = KindOf(t.node());
-  const auto in_order = [&](const Ints& list) {
+  std::vector<bool> has_window;
+  for (size_t i = 0; i < size.size(); ++i) {
+    has_window.push_back(size[i] != 1 || strides[i] != 1 || low[i] != 0 || high[i] != 0);
+  }
+  const PoolingAxes axes = PoolingAxesOf(has_window);
+  if (std::count(has_window.begin(), has_window.end(), true) == 0) {
+    t.SetResult(Tensor(t.Operand(0)));
+    return absl::OkStatus();
+  }
+  if (axes.spatial.size() > 3) {
+    return t.Unsupported("ONNX Runtime takes windows over at most 3 axes");
+  }
+  const auto of = [&](const Ints& list) {
     Ints spatial;
-    for (size_t i = 1; i + 1 < rank; ++i) spatial.push_back(list[i]);
+    for (const int64_t axis : axes.spatial) spatial.push_back(list[axis]);
     return spatial;
   };
-  Ints pads = in_order(low), ends = in_order(high);
-  const Ints kernel = in_order(size), holes = in_order(dilation);
   ModelBuilder& model = t.model();
-  std::string x = t.Full(t.Operand(0), order);
-  const DType dtype = t.operand_type(0).dtype;
-  const auto number = [&](double value) { return t.Full(t.Scalar(dtype, value, {})); };
-  // The operation takes less padding than a window.
-  bool wide = false;
-  for (size_t i = 0; i < kernel.size(); ++i) {
-    wide = wide || pads[i] >= kernel[i] || ends[i] >= kernel[i];
-  }
-  if (wide) {
-    Ints all_low{0, 0}, all_high{0, 0};
-    all_low.insert(all_low.end(), pads.begin(), pads.end());
-    all_high.insert(all_high.end(), ends.begin(), ends.end());
-    x = PadEdges(model, x, all_low, all_high, number(ir::IdentityOf(kind, dtype)));
-    std::fill(pads.begin(), pads.end(), 0);
-    std::fill(ends.begin(), ends.end(), 0);
-  }
-  pads.insert(pads.end(), ends.begin(), ends.end());
-  NodeAttributes attributes = {
-      {"kernel_shape", kernel}, {"strides", in_order(strides)}, {"pads", pads}};
-  std::string y;
-  if (kind == ReduceKind::kSum) {
-    if (std::any_of(holes.begin(), holes.end(), [](int64_t d) { return d != 1; })) {
-      return t.Unsupported("opset 17 has no sums of dilated windows");
-    }
-    attributes.emplace_back("count_include_pad", int64_t{1});
-    double count = 1;
-    for (const int64_t extent : kernel) count *= static_cast<double>(extent);
-    y = model.Add("Mul", {model.Add("AveragePool", {x}, attributes), number(count)});
-  } else if (kind == ReduceKind::kMax || kind == ReduceKind::kMin) {
-    attributes.emplace_back("dilations", holes);
-    const bool negate = kind == ReduceKind::kMin;
-    if (negate) x = model.Add("Neg", {x});
-    y = model.Add("MaxPool", {x}, attributes);
-    if (negate) y = model.Add("Neg", {y});
-  } else {
-    return t.Unsupported("it reduces windows by another operation than sum, maximum and minimum");
-  }
-  t.SetResult(y, order);
+  std::string x = t.Full(t.Operand(0), axes.order);
+  if (!axes.added.empty()) x = model.Add("Unsqueeze", {x, model.Ints(axes.added)});
+  PENSTOCK_ASSIGN_OR_RETURN(std::string y, Pool(t, x,
+                                                {.size = of(size),
+                                                 .strides = of(strides),
+                                                 .dilation = of(t.Attribute<Ints>("dilation")),
+                                                 .low = of(low),
+                                                 .high = of(high)}));
+  if (!axes.added.empty()) y = model.Add("Squeeze", {y, model.Ints(axes.added)});
+  t.SetResult(y, axes.order);
   return absl::OkStatus();
 }
 

@@ -69,6 +69,17 @@ void AddUnary(Cases& cases) {
         cases, row.name, {F32({-1, 5})},
         [function = row.function](const Values& x) { return function(x[0]); }, row.low, row.high);
   }
+  // Composites that ONNX Runtime lacks for float64 are decomposed.
+  for (const Row& row :
+       {Row{"log1p of float64", ir::Log1p, -0.9, 0.9}, Row{"erf of float64", ir::Erf},
+        Row{"tan of float64", ir::Tan, -1, 1}, Row{"sinh of float64", ir::Sinh},
+        Row{"cosh of float64", ir::Cosh}, Row{"asinh of float64", ir::Asinh},
+        Row{"acosh of float64", ir::Acosh, 1.1, 5},
+        Row{"atanh of float64", ir::Atanh, -0.9, 0.9}}) {
+    Add(
+        cases, row.name, {Typed(DType::kF64, {-1, 5})},
+        [function = row.function](const Values& x) { return function(x[0]); }, row.low, row.high);
+  }
   Add(cases, "gelu", {F32({-1, 5})}, [](const Values& x) { return ir::Gelu(x[0]); });
   Add(cases, "softmax", {F32({-1, 5})}, [](const Values& x) { return ir::Softmax(x[0]); });
   Add(cases, "is_finite", {F32({-1, 5})}, [](const Values& x) {
@@ -192,6 +203,15 @@ void AddShapes(Cases& cases) {
   Add(cases, "pad", {F32({-1, 5, 4})}, [](const Values& x) {
     return ir::Pad(x[0], 9, {{0, 0, 0}, {2, -1, 0}, {-1, 3, 2}});
   });
+  for (const DType dtype : {DType::kU8, DType::kI16, DType::kI64, DType::kBool}) {
+    Add(
+        cases, absl::StrCat("pad of ", base::DTypeName(dtype)), {Typed(DType::kI32, {-1, 4})},
+        [dtype](const Values& x) {
+          const Value y = ir::Pad(ir::Convert(x[0], dtype), 1, {{0, 0, 0}, {1, 2, 0}});
+          return ir::Convert(y, DType::kI32);
+        },
+        0, 100);
+  }
   Add(cases, "pad and crop one axis", {F32({-1, 5})}, [](const Values& x) {
     return ir::Pad(x[0], 9, {{0, 0, 0}, {3, -6, 0}});
   });
@@ -204,6 +224,19 @@ void AddShapes(Cases& cases) {
     const Value far = ir::Splat(graph, {DType::kI32, {}}, 40);
     return ir::DynamicSlice(x[0], {zero, far}, {Rows(x[0]), 4});
   });
+  for (const DType dtype : {DType::kF32, DType::kU16, DType::kBool}) {
+    Add(cases, absl::StrCat("dynamic_update_slice of ", base::DTypeName(dtype)),
+        {F32({-1, 6}), F32({-1, 2})}, [dtype](const Values& x) {
+          Graph& graph = *x[0].graph();
+          const Value zero = ir::Splat(graph, {DType::kI32, {}}, 0);
+          Value y = ir::Convert(ir::Abs(x[0]), dtype);
+          const Value update = ir::Convert(ir::Abs(x[1]), dtype);
+          for (const double at : {1, 40}) {  // the second one is clamped
+            y = ir::DynamicUpdateSlice(y, update, {zero, ir::Splat(graph, {DType::kI32, {}}, at)});
+          }
+          return ir::Convert(y, DType::kF32);
+        });
+  }
   for (const DType dtype : {DType::kI32, DType::kU8, DType::kI64, DType::kBool, DType::kBF16}) {
     Add(
         cases, absl::StrCat("convert to ", base::DTypeName(dtype)), {F32({-1, 4})},
@@ -302,6 +335,12 @@ void AddReductions(Cases& cases) {
         ir::Xor(ir::ReduceAnd(positive, {1, 2, 3}), ir::ReduceOr(positive, {1, 2, 3})),
         DType::kF32);
   });
+  Add(cases, "all and any of nothing", {F32({-1, 0})}, [](const Values& x) {
+    const Value none = ir::Greater(x[0], ir::SplatLike(x[0], 0));
+    return ir::Concatenate({ir::Convert(ir::ReduceAnd(none, {1}, true), DType::kF32),
+                            ir::Convert(ir::ReduceOr(none, {1}, true), DType::kF32)},
+                           1);
+  });
   Add(cases, "argmax", {image}, [](const Values& x) { return ir::ArgMax(x[0], 3); });
   struct Row {
     const char* name;
@@ -324,6 +363,20 @@ void AddReductions(Cases& cases) {
           return ir::Clamp(ir::SplatLike(y, -9), y, ir::SplatLike(y, 9));
         });
   }
+  Add(cases, "minima of the first axis and the last one", {F32({4, -1, 6})}, [](const Values& x) {
+    return ir::ReduceWindow(x[0], ir::WindowReducer::kMin, {.size = {2, 1, 3}});
+  });
+  Add(cases, "sums of windows of each axis but the first", {F32({-1, 6})}, [](const Values& x) {
+    return ir::ReduceWindow(x[0], ir::WindowReducer::kSum,
+                            {.size = {1, 3}, .padding = {{0, 0}, {-1, 1}}});
+  });
+  // The elements of a window are 3 apart, so that those of the only one are padding.
+  Add(cases, "dilated windows in padding", {F32({-1, 2, 3})}, [](const Values& x) {
+    const Value y = ir::ReduceWindow(
+        x[0], ir::WindowReducer::kMax,
+        {.size = {1, 2, 1}, .dilation = {1, 3, 1}, .padding = {{0, 0}, {1, 1}, {0, 0}}});
+    return ir::Clamp(ir::SplatLike(y, -9), y, ir::SplatLike(y, 9));
+  });
   Add(cases, "maxima of dilated windows", {image}, [](const Values& x) {
     return ir::ReduceWindow(x[0], ir::WindowReducer::kMax,
                             {.size = {1, 3, 2, 1}, .dilation = {1, 2, 3, 1}});
