@@ -21,8 +21,8 @@ class Convert : public Command {
     options.Add("in", in_, "Weights file to read; its format is detected").Required();
     options
         .Add("out", out_,
-             "Weights file to write; the extension selects the format. NAME.savedmodel, and a name "
-             "without an extension: the model in the file, for prediction")
+             absl::StrCat("Weights file to write; the extension selects the format. ",
+                          keras::ExportFormatNames(), ": the model in the file, for prediction"))
         .Required();
     options.AddFlag("--overwrite", overwrite_, "Replace an existing file");
     options.AddFlag("--variable-names", variable_names_,
@@ -31,7 +31,9 @@ class Convert : public Command {
     options
         .Add("--max-shard-size", max_shard_bytes_,
              "Maximum size of the tensors in one file, for safetensors in several files (default: "
-             "5GB) and TensorFlow checkpoints (default: one file): 2GB, 500MB")
+             "5GB), TensorFlow checkpoints and SavedModels (default: one file), and ONNX, where "
+             "larger "
+             "ones go into a second file (default: 2GB): 2GB, 500MB")
         .Bytes()
         .Range(1, uint64_t{1} << 50);
   }
@@ -65,10 +67,15 @@ class Convert : public Command {
  private:
   // The model of the file, as a program that predicts.
   absl::Status Export() const {
+    if (variable_names_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--variable-names does not apply to ", io::DisplayName(out_),
+                       ": an exported program has the names of its network"));
+    }
     if (io::CanonicalName(in_) == io::CanonicalName(out_)) return IsInput();
     PENSTOCK_ASSIGN_OR_RETURN(const bool exists, keras::ExportExists(out_));
     if (exists && !overwrite_) return Exists();
-    PENSTOCK_RETURN_IF_ERROR(keras::ExportFile(in_, out_));
+    PENSTOCK_RETURN_IF_ERROR(keras::ExportFile(in_, out_, {.max_shard_bytes = max_shard_bytes_}));
     std::printf("exported the model to %s\n", io::DisplayName(out_).c_str());
     return absl::OkStatus();
   }

@@ -91,18 +91,51 @@ TEST_F(ConvertTest, ExportsASavedModelAndReadsItsWeights) {
   EXPECT_THAT(again.err, HasSubstr("--overwrite"));
   EXPECT_EQ(Penstock({"convert", Path("a.safetensors"), Path("a.savedmodel"), "--overwrite"}).code,
             0);
+  // In several files.
+  const CommandResult split =
+      Penstock({"convert", Path("a.safetensors"), Path("b"), "--max-shard-size", "24"});
+  EXPECT_EQ(split.code, 0) << split.err;
+  EXPECT_EQ(Folder("b/variables").size(), 4u);  // kernel, bias, description of objects, index
   // The weights alone, as of every format.
   ASSERT_EQ(Penstock({"convert", Path("a.savedmodel"), Path("b.npz")}).code, 0);
   EXPECT_TRUE(BitwiseEqual(*Read("b.npz").arrays.Find("scores/kernel"),
                            *Read("a.safetensors").arrays.Find("scores/kernel")));
 }
 
+TEST_F(ConvertTest, ExportsAnOnnxModel) {
+  const nn::Symbol x = nn::Input({.shape = {3}, .name = "x"});
+  keras::Model model(x, nn::Dense({.units = 2, .name = "scores"})(x));
+  ASSERT_TRUE(model.Compile({}).ok());
+  model.SetClassNames({"cat", "dog"});
+  ASSERT_TRUE(model.Save(Path("a.safetensors")).ok());
+  const CommandResult result = Penstock({"convert", Path("a.safetensors"), Path("a.onnx")});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("exported the model"));
+  const std::string bytes = *io::ReadFile(fs(), Path("a.onnx"));
+  EXPECT_THAT(bytes, HasSubstr("scores/kernel"));
+  EXPECT_THAT(bytes, HasSubstr(R"(["cat","dog"])"));
+  // It is not replaced without --overwrite.
+  const CommandResult again = Penstock({"convert", Path("a.safetensors"), Path("a.onnx")});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.err, HasSubstr("--overwrite"));
+  const CommandResult named =
+      Penstock({"convert", Path("a.safetensors"), Path("b.onnx"), "--variable-names"});
+  EXPECT_EQ(named.code, 1);
+  EXPECT_THAT(named.err, HasSubstr("--variable-names"));
+  const CommandResult apart = Penstock(
+      {"convert", Path("a.safetensors"), Path("a.onnx"), "--overwrite", "--max-shard-size", "1"});
+  EXPECT_EQ(apart.code, 0) << apart.err;
+}
+
 TEST_F(ConvertTest, RejectsExportOfWeightsAlone) {
   Write("a.npz", {.arrays = Small().arrays});
-  const CommandResult result = Penstock({"convert", Path("a.npz"), Path("x.savedmodel")});
-  EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.err, HasSubstr("a.npz: the file holds weights but no description of a model"));
-  EXPECT_FALSE(*fs().Exists(Path("x.savedmodel")));
+  for (const char* name : {"x.savedmodel", "x.onnx"}) {
+    const CommandResult result = Penstock({"convert", Path("a.npz"), Path(name)});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(result.err,
+                HasSubstr("a.npz: the file holds weights but no description of a model"));
+    EXPECT_FALSE(*fs().Exists(Path(name)));
+  }
 }
 
 TEST_F(ConvertTest, SplitsAtMaximumShardSize) {

@@ -1,6 +1,7 @@
-// SymbolicBatch: a graph for every batch size. Shapes of a graph are static; this class finds out
-// which extents are multiples of the batch size, by tracing the program with two batch sizes and
-// comparing the graphs. Exporters use it to write a program whose first axis is symbolic.
+// SymbolicBatch: a graph with a symbolic batch, for every batch size. Shapes of a graph are static;
+// this class finds out which extents are multiples of the batch size, by tracing the program with
+// two batch sizes and comparing the graphs. Exporters use it to write a program whose first axis is
+// symbolic.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(const SymbolicBatch program,
 //                             SymbolicBatch::Of([&](int64_t batch) { return Trace(net, batch); }));

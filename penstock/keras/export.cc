@@ -9,6 +9,7 @@
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
+#include "penstock/keras/export_format.h"
 #include "penstock/keras/keras.h"
 #include "penstock/keras/saved_model.h"
 #include "penstock/save/save.h"
@@ -16,52 +17,53 @@
 namespace penstock::keras {
 namespace {
 
-const std::vector<ExportFormat>& ExportFormats() {
-  static const auto* const table = new std::vector<ExportFormat>{
-      // A row for each format.
-      SavedModelExport(),
-  };
-  return *table;
-}
-
 bool HasExtension(absl::string_view uri) {
   return !absl::EndsWith(uri, "/") && absl::StrContains(io::Basename(uri), ".");
 }
 
-absl::StatusOr<const ExportFormat*> ExportFormatOf(absl::string_view uri) {
-  std::string known;
-  for (const ExportFormat& format : ExportFormats()) {
-    if (absl::EndsWithIgnoreCase(io::Basename(uri), format.extension)) return &format;
-    if (format.is_folder && !HasExtension(uri)) return &format;
-    absl::StrAppend(&known, known.empty() ? "" : ", ", format.name, " (", format.extension, ")");
+absl::StatusOr<ExportFormat> ExportFormatOf(absl::string_view uri) {
+  for (const auto make : kExportFormats) {
+    const ExportFormat format = make();
+    if (absl::EndsWithIgnoreCase(io::Basename(uri), format.extension)) return format;
+    if (format.is_folder && !HasExtension(uri)) return format;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(io::DisplayName(uri),
-                   ": the extension selects the format to export; the known formats are ", known));
+  return absl::InvalidArgumentError(absl::StrCat(
+      io::DisplayName(uri), ": the extension selects the format to export; the known formats are ",
+      ExportFormatNames()));
 }
 
 }  // namespace
 
+std::string ExportFormatNames() {
+  std::string names;
+  for (const auto make : kExportFormats) {
+    const ExportFormat format = make();
+    absl::StrAppend(&names, names.empty() ? "" : ", ", format.name, " (", format.extension,
+                    format.is_folder ? ", or no extension)" : ")");
+  }
+  return names;
+}
+
 bool IsExport(absl::string_view uri) { return ExportFormatOf(uri).ok(); }
 
 absl::StatusOr<bool> ExportExists(absl::string_view uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(const ExportFormat* format, ExportFormatOf(uri));
-  return format->exists(*io::FileSystem::Default(), uri);
+  PENSTOCK_ASSIGN_OR_RETURN(const ExportFormat format, ExportFormatOf(uri));
+  return format.exists(*io::FileSystem::Default(), uri);
 }
 
 absl::Status CheckExportDestination(absl::string_view uri) {
-  PENSTOCK_ASSIGN_OR_RETURN(const ExportFormat* format, ExportFormatOf(uri));
-  return format->check_destination(*io::FileSystem::Default(), uri);
+  PENSTOCK_ASSIGN_OR_RETURN(const ExportFormat format, ExportFormatOf(uri));
+  return format.check_destination(*io::FileSystem::Default(), uri);
 }
 
 absl::Status ExportNetwork(const nn::Network& network, const base::NamedArrays& weights,
                            absl::string_view uri, const ExportOptions& options) {
-  PENSTOCK_ASSIGN_OR_RETURN(const ExportFormat* format, ExportFormatOf(uri));
+  PENSTOCK_ASSIGN_OR_RETURN(const ExportFormat format, ExportFormatOf(uri));
   io::FileSystem& fs = *io::FileSystem::Default();
-  PENSTOCK_RETURN_IF_ERROR(format->check_destination(fs, uri));
+  PENSTOCK_RETURN_IF_ERROR(format.check_destination(fs, uri));
   // User-defined layers may throw.
   const absl::Status status = base::CatchExceptions(
-      [&]() -> absl::Status { return format->write(fs, uri, network, weights, options); });
+      [&]() -> absl::Status { return format.write(fs, uri, network, weights, options); });
   if (status.ok() || absl::StrContains(status.message(), io::DisplayName(uri))) return status;
   return base::WithContext(status, io::DisplayName(uri));
 }

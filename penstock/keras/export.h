@@ -1,10 +1,12 @@
 // Exporting a network's prediction as a program for other systems (Model::Export). The name selects
 // the format:
 //   NAME.savedmodel, NAME/, or a name without an extension   a TensorFlow SavedModel, a folder
+//   NAME.onnx                                                an ONNX model
 //
 // Files that Penstock itself loads again (Model::Save) are another thing: they hold the layers.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,15 +15,19 @@
 #include "absl/strings/string_view.h"
 
 #include "penstock/base/array.h"
-#include "penstock/io/file_system.h"
 #include "penstock/nn/network.h"
 
 namespace penstock::keras {
 
 struct ExportOptions {
-  // Names of the classes along the last axis of a classifier's output; default: the model's. A
-  // SavedModel has no place for them.
+  // Names of the classes along the last axis of a classifier's output; default: the model's. An
+  // ONNX model stores them as its metadata "class_names", a JSON array; a SavedModel has no place
+  // for them.
   std::vector<std::string> class_names = {};
+  // Maximum number of bytes of weights in one file. 0: the format's default. SavedModel: the
+  // variables are split into files of this size (default: one). ONNX: if the weights have more bytes
+  // (default: 2 GB), they go into a second file beside the model, NAME.onnx.data.
+  int64_t max_shard_bytes = 0;
 };
 
 // Writes the prediction of a network with these weights, by their names, for every batch size. The
@@ -40,17 +46,7 @@ bool IsExport(absl::string_view uri);
 absl::StatusOr<bool> ExportExists(absl::string_view uri);
 // Checks in advance that ExportNetwork can write there. Nothing changes.
 absl::Status CheckExportDestination(absl::string_view uri);
-
-// One format. To add one, write a file export_x.cc and a row in the table in export.cc.
-struct ExportFormat {
-  absl::string_view name;
-  absl::string_view extension;  // with the dot
-  bool is_folder = false;       // also the format of names without an extension
-  absl::Status (*write)(io::FileSystem& fs, absl::string_view uri, const nn::Network& network,
-                        const base::NamedArrays& weights, const ExportOptions& options);
-  absl::StatusOr<bool> (*exists)(io::FileSystem& fs, absl::string_view uri);
-  absl::Status (*check_destination)(io::FileSystem& fs, absl::string_view uri);
-};
-ExportFormat SavedModelExport();  // export_saved_model.cc
+// The formats, as a text: "SavedModel (.savedmodel, or no extension), ONNX (.onnx)".
+std::string ExportFormatNames();
 
 }  // namespace penstock::keras

@@ -8,7 +8,7 @@
 #include "penstock/base/status.h"
 #include "penstock/ir/stablehlo.h"
 #include "penstock/ir/symbolic_batch.h"
-#include "penstock/keras/export.h"
+#include "penstock/keras/export_format.h"
 #include "penstock/nn/inference_graph.h"
 #include "penstock/save/saved_model/saved_model.h"
 
@@ -33,7 +33,7 @@ std::vector<save::ServingTensor> ServingTensors(absl::Span<const std::string> na
 }
 
 absl::Status WriteNetwork(io::FileSystem& fs, absl::string_view uri, const nn::Network& network,
-                          const base::NamedArrays& weights, const ExportOptions&) {
+                          const base::NamedArrays& weights, const ExportOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const ir::SymbolicBatch batch, ir::SymbolicBatch::Of([&](int64_t size) {
                               return nn::InferenceGraph(network, size);
                             }));
@@ -53,7 +53,7 @@ absl::Status WriteNetwork(io::FileSystem& fs, absl::string_view uri, const nn::N
     PENSTOCK_ASSIGN_OR_RETURN(base::Array value, weights.Get(variable.name));
     contents.variables.push_back({variable.name, std::move(value), variable.trainable});
   }
-  return save::WriteSavedModel(fs, uri, contents);
+  return save::WriteSavedModel(fs, uri, contents, {.max_shard_bytes = options.max_shard_bytes});
 }
 
 }  // namespace

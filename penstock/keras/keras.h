@@ -233,8 +233,8 @@ class Model {
   // custom_metrics).
   absl::Status Save(absl::string_view uri) const;
   // Exports the prediction, with the current weights, as a program for other systems, at any batch
-  // size (export.h): Keras's model.export. The name selects the format; "classifier" and
-  // "classifier.savedmodel" are folders of TensorFlow's SavedModel.
+  // size (export.h): Keras's model.export. The name selects the format: "classifier" is a folder, a
+  // SavedModel of TensorFlow, "classifier.onnx" an ONNX model.
   //
   //   PENSTOCK_RETURN_IF_ERROR(model.Export("gs://bucket/classifier/1"));
   absl::Status Export(absl::string_view uri, const ExportOptions& options = {}) const;

@@ -1,5 +1,5 @@
-// Room save: file formats of weights, and training checkpoints. It may use base and io. (It does
-// not need ir or nn: here a weight is a name, a type, a shape and bytes; callers interpret names.)
+// Room save: file formats of weights, exported programs, and training checkpoints. Here a weight is
+// a name, a type, a shape and bytes; callers interpret names. Exporters take graphs of room ir.
 //
 //   save.h         Weights, independent of the format; read, write and inspect files of weights
 //   checkpoint.h   CheckpointManager: atomic checkpoints, from which training resumes
@@ -8,6 +8,7 @@
 //   safetensors_index.h  safetensors in several files with an index
 //   npz.h          NumPy's .npz
 //   pytorch.h      PyTorch's .pt, .pth and .bin, torch_xla's xser; pickle.h parses their pickles
+//   onnx/onnx.h    ONNX models, for prediction elsewhere
 //   tensor_bundle.h  TensorFlow's checkpoints; leveldb_table.h reads and writes their index
 //   saved_model/     TensorFlow's SavedModel: programs and their weights
 //

@@ -428,7 +428,7 @@ absl::StatusOr<base::Array> FindVariable(const Weights& weights, absl::string_vi
 }
 
 absl::Status WriteSavedModel(io::FileSystem& fs, absl::string_view uri,
-                             const SavedModelContents& contents) {
+                             const SavedModelContents& contents, const WriteOptions& options) {
   const auto write = [&]() -> absl::Status {
     PENSTOCK_ASSIGN_OR_RETURN(savedmodel::Messages messages, savedmodel::MakeMessages(contents));
     base::NamedArrays arrays;
@@ -442,12 +442,13 @@ absl::Status WriteSavedModel(io::FileSystem& fs, absl::string_view uri,
       if (!old.ok() && !absl::IsUnimplemented(old.status())) return old.status();
       same = old.ok() && *old == messages.saved_model;
     }
-    tensor_bundle::BundleOptions options{.object_graph = std::move(messages.object_graph)};
+    tensor_bundle::BundleOptions bundle{.max_shard_bytes = options.max_shard_bytes,
+                                        .object_graph = std::move(messages.object_graph)};
     if (exists && !same) {
-      options.before_index = [&] { return savedmodel::RemoveProgram(fs, uri); };
+      bundle.before_index = [&] { return savedmodel::RemoveProgram(fs, uri); };
     }
     PENSTOCK_RETURN_IF_ERROR(
-        tensor_bundle::WriteBundle(fs, savedmodel::VariablesPrefix(uri), arrays, options));
+        tensor_bundle::WriteBundle(fs, savedmodel::VariablesPrefix(uri), arrays, bundle));
     if (same) return absl::OkStatus();
     return io::WriteFile(fs, savedmodel::ProgramFile(uri), messages.saved_model);
   };

@@ -82,7 +82,8 @@ struct SavedModelContents {
 };
 
 absl::Status WriteSavedModel(io::FileSystem& fs, absl::string_view uri,
-                             const SavedModelContents& contents);
+                             const SavedModelContents& contents,
+                             const WriteOptions& options = {});
 
 // Checks in advance that a SavedModel can be written to this folder. Nothing in it changes.
 absl::Status CheckSavedModelDestination(io::FileSystem& fs, absl::string_view uri);
