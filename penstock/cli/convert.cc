@@ -10,6 +10,7 @@
 #include "penstock/io/canonical_name.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/uri.h"
+#include "penstock/keras/export.h"
 #include "penstock/save/save.h"
 
 namespace penstock::cli {
@@ -19,7 +20,11 @@ class Convert : public Command {
  public:
   void Describe(Options& options) override {
     options.Add("in", in_, "Weights file to read; its format is detected").Required();
-    options.Add("out", out_, "Weights file to write; the extension selects the format").Required();
+    options
+        .Add("out", out_,
+             absl::StrCat("Weights file to write; the extension selects the format. ",
+                          keras::ExportFormatNames(), ": the model in the file, for prediction"))
+        .Required();
     options.AddFlag("--overwrite", overwrite_, "Replace an existing file");
     options.AddFlag(
         "--variable-names", variable_names_,
@@ -29,13 +34,16 @@ class Convert : public Command {
     options
         .Add("--max-shard-size", max_shard_bytes_,
              "Maximum size of the tensors in one file, for safetensors in several files (default: "
-             "5GB) and TensorFlow checkpoints (default: one file): 2GB, 500MB")
+             "5GB), TensorFlow checkpoints and SavedModels (default: one file), and ONNX, where "
+             "larger "
+             "ones go into a second file (default: 2GB): 2GB, 500MB")
         .Bytes()
         .Range(1, uint64_t{1} << 50);
   }
 
   absl::Status Run() override {
     io::FileSystem& fs = *io::FileSystem::Default();
+    if (keras::IsExport(out_)) return Export();
     PENSTOCK_RETURN_IF_ERROR(CheckDestination(fs));
     PENSTOCK_ASSIGN_OR_RETURN(save::Weights weights, save::ReadWeights(fs, in_));
     if (variable_names_ && save::UseVariableNames(weights) == 0) {
@@ -54,6 +62,31 @@ class Convert : public Command {
   }
 
  private:
+  // The model of the file, as a program that predicts.
+  absl::Status Export() const {
+    if (variable_names_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--variable-names does not apply to ", io::DisplayName(out_),
+                       ": an exported program has the names of its network"));
+    }
+    if (io::CanonicalName(in_) == io::CanonicalName(out_)) return IsInput();
+    PENSTOCK_ASSIGN_OR_RETURN(const bool exists, keras::ExportExists(out_));
+    if (exists && !overwrite_) return Exists();
+    PENSTOCK_RETURN_IF_ERROR(keras::ExportFile(in_, out_, {.max_shard_bytes = max_shard_bytes_}));
+    std::printf("exported the model to %s\n", io::DisplayName(out_).c_str());
+    return absl::OkStatus();
+  }
+
+  absl::Status IsInput() const {
+    return absl::InvalidArgumentError(
+        absl::StrCat(io::DisplayName(out_), ": is the file to read; choose another destination"));
+  }
+
+  absl::Status Exists() const {
+    return absl::AlreadyExistsError(
+        absl::StrCat(io::DisplayName(out_), ": exists; --overwrite replaces it"));
+  }
+
   static void ReportSkipped(const std::vector<std::string>& skipped) {
     constexpr size_t kShown = 20;
     for (size_t i = 0; i < std::min(kShown, skipped.size()); ++i) {
@@ -87,14 +120,10 @@ class Convert : public Command {
     if (io::CanonicalName(in_) == io::CanonicalName(out_) ||
         io::CanonicalName(index_of(in_)) == io::CanonicalName(out_) ||
         io::CanonicalName(in_) == io::CanonicalName(index_of(out_))) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(io::DisplayName(out_), ": is the file to read; choose another destination"));
+      return IsInput();
     }
     PENSTOCK_ASSIGN_OR_RETURN(const bool exists, save::WeightsExist(fs, out_));
-    if (exists && !overwrite_) {
-      return absl::AlreadyExistsError(
-          absl::StrCat(io::DisplayName(out_), ": exists; --overwrite replaces it"));
-    }
+    if (exists && !overwrite_) return Exists();
     if (exists && IsInputPartOfOutput(fs)) {
       return absl::InvalidArgumentError(
           absl::StrCat(io::DisplayName(in_), ": is one of the files of ", io::DisplayName(out_),

@@ -7,12 +7,14 @@
 
 #include "penstock/cli/testing/command_fixture.h"
 #include "penstock/io/file_system.h"
+#include "penstock/keras/keras.h"
 #include "penstock/save/save.h"
 
 namespace penstock::cli {
 namespace convert_test {
 
 using base::Array;
+using ::testing::AllOf;
 using testing::CommandResult;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -104,6 +106,71 @@ TEST_F(ConvertTest, KeepsKerasFiles) {
       Penstock({"convert", "--variable-names", Path("b.keras"), Path("e.h5")});
   EXPECT_EQ(named.code, 0) << named.err;
   EXPECT_TRUE(BitwiseEqual(*Read("e.h5").arrays.Find("conv/0"), kernel));
+}
+
+TEST_F(ConvertTest, ExportsASavedModelAndReadsItsWeights) {
+  const nn::Symbol x = nn::Input({.shape = {3}, .name = "x"});
+  keras::Model model(x, nn::Dense({.units = 2, .name = "scores"})(x));
+  ASSERT_TRUE(model.Compile({}).ok());
+  ASSERT_TRUE(model.Save(Path("a.safetensors")).ok());
+  const CommandResult result = Penstock({"convert", Path("a.safetensors"), Path("a.savedmodel")});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("exported the model"));
+  const CommandResult shown = Penstock({"inspect", Path("a.savedmodel")});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("SavedModel"), HasSubstr("scores/kernel float32[3,2]"),
+                               HasSubstr("x: float32[?,3] -> scores: float32[?,2]")));
+  // It is not replaced without --overwrite.
+  const CommandResult again = Penstock({"convert", Path("a.safetensors"), Path("a.savedmodel")});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.err, HasSubstr("--overwrite"));
+  EXPECT_EQ(Penstock({"convert", Path("a.safetensors"), Path("a.savedmodel"), "--overwrite"}).code,
+            0);
+  // In several files.
+  const CommandResult split =
+      Penstock({"convert", Path("a.safetensors"), Path("b"), "--max-shard-size", "24"});
+  EXPECT_EQ(split.code, 0) << split.err;
+  EXPECT_EQ(Folder("b/variables").size(), 4u);  // kernel, bias, description of objects, index
+  // The weights alone, as of every format.
+  ASSERT_EQ(Penstock({"convert", Path("a.savedmodel"), Path("b.npz")}).code, 0);
+  EXPECT_TRUE(BitwiseEqual(*Read("b.npz").arrays.Find("scores/kernel"),
+                           *Read("a.safetensors").arrays.Find("scores/kernel")));
+}
+
+TEST_F(ConvertTest, ExportsAnOnnxModel) {
+  const nn::Symbol x = nn::Input({.shape = {3}, .name = "x"});
+  keras::Model model(x, nn::Dense({.units = 2, .name = "scores"})(x));
+  ASSERT_TRUE(model.Compile({}).ok());
+  model.SetClassNames({"cat", "dog"});
+  ASSERT_TRUE(model.Save(Path("a.safetensors")).ok());
+  const CommandResult result = Penstock({"convert", Path("a.safetensors"), Path("a.onnx")});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("exported the model"));
+  const std::string bytes = *io::ReadFile(fs(), Path("a.onnx"));
+  EXPECT_THAT(bytes, HasSubstr("scores/kernel"));
+  EXPECT_THAT(bytes, HasSubstr(R"(["cat","dog"])"));
+  // It is not replaced without --overwrite.
+  const CommandResult again = Penstock({"convert", Path("a.safetensors"), Path("a.onnx")});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.err, HasSubstr("--overwrite"));
+  const CommandResult named =
+      Penstock({"convert", Path("a.safetensors"), Path("b.onnx"), "--variable-names"});
+  EXPECT_EQ(named.code, 1);
+  EXPECT_THAT(named.err, HasSubstr("--variable-names"));
+  const CommandResult apart = Penstock(
+      {"convert", Path("a.safetensors"), Path("a.onnx"), "--overwrite", "--max-shard-size", "1"});
+  EXPECT_EQ(apart.code, 0) << apart.err;
+}
+
+TEST_F(ConvertTest, RejectsExportOfWeightsAlone) {
+  Write("a.npz", {.arrays = Small().arrays});
+  for (const char* name : {"x.savedmodel", "x.onnx"}) {
+    const CommandResult result = Penstock({"convert", Path("a.npz"), Path(name)});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(result.err,
+                HasSubstr("a.npz: the file holds weights but no description of a model"));
+    EXPECT_FALSE(*fs().Exists(Path(name)));
+  }
 }
 
 TEST_F(ConvertTest, SplitsAtMaximumShardSize) {

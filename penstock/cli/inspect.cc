@@ -16,6 +16,7 @@
 #include "penstock/save/checkpoint.h"
 #include "penstock/save/checkpoint_format.h"
 #include "penstock/save/save.h"
+#include "penstock/save/saved_model/saved_model.h"
 #include "penstock/save/tensor_bundle.h"
 
 namespace penstock::cli {
@@ -28,7 +29,9 @@ class Inspect : public Command {
   void Describe(Options& options) override {
     options
         .Add("what", uris_,
-             "Shards (files or patterns), a folder of checkpoints, one checkpoint, or a model")
+             "Shards (files or patterns), a folder of checkpoints, one checkpoint, or a model (a "
+             "file "
+             "or a folder)")
         .Required();
     options.AddFlag("--show", show_,
                     "Draw some images of each shard; default for a single shard on a terminal");
@@ -49,8 +52,7 @@ class Inspect : public Command {
         continue;
       }
       if (info.ok() && info->is_directory) {
-        PENSTOCK_ASSIGN_OR_RETURN(const bool is_one, save::IsCheckpointFolder(*fs_, uri));
-        PENSTOCK_RETURN_IF_ERROR(is_one ? File(uri, all) : Checkpoints(uri, all));
+        PENSTOCK_RETURN_IF_ERROR(Folder(uri, all));
         continue;
       }
       PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(*fs_, uri));
@@ -74,6 +76,14 @@ class Inspect : public Command {
     if (reports_.empty())
       return absl::InvalidArgumentError("--html requires shards, but none were given");
     return io::WriteFile(*fs_, html_, HtmlPage(reports_));
+  }
+
+  // A model that is a folder, such as a SavedModel or one checkpoint, or a folder of checkpoints,
+  // which are listed.
+  absl::Status Folder(const std::string& uri, Json& all) {
+    PENSTOCK_ASSIGN_OR_RETURN(const bool is_checkpoint, save::IsCheckpointFolder(*fs_, uri));
+    PENSTOCK_ASSIGN_OR_RETURN(const bool is_saved_model, save::SavedModelExists(*fs_, uri));
+    return is_checkpoint || is_saved_model ? File(uri, all) : Checkpoints(uri, all);
   }
 
   absl::Status File(const std::string& uri, Json& all) {
@@ -163,7 +173,8 @@ class Inspect : public Command {
     PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, manager.List());
     if (list.complete.empty() && list.corrupt.empty()) {
       return absl::NotFoundError(absl::StrCat(
-          io::DisplayName(folder), " contains no checkpoints; to inspect shards use a pattern: '",
+          io::DisplayName(folder),
+          " contains no checkpoints and is no model; to inspect shards use a pattern: '",
           io::DisplayName(folder), "/*.tfrec'"));
     }
     Json rows = Json::array();

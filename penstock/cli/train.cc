@@ -168,9 +168,10 @@ class Train : public Command {
   void DescribeOutputs(Options& options) {
     options.Add(
         "--save", save_,
-        "File for the trained model; the extension selects the format. .safetensors, .keras "
-        "and .h5 files hold the whole model, other formats (docs/guide/files.md) the "
-        "weights");
+        absl::StrCat("File for the trained model; the extension selects the format. .safetensors, "
+                     ".keras and .h5 files hold the whole model. Exported for prediction: ",
+                     keras::ExportFormatNames(),
+                     ". Other formats (docs/guide/files.md) hold the weights"));
     checkpoints_.Describe(options);
     options.Add("--csv-log", csv_log_, "CSV file for the loss and metrics of each epoch");
     options.Add("--tensorboard", tensorboard_, "Folder for TensorBoard's event files");
@@ -292,7 +293,9 @@ class Train : public Command {
     io::FileSystem& fs = *io::FileSystem::Default();
     PENSTOCK_RETURN_IF_ERROR(find_learning_rate_.CheckDestination());
     PENSTOCK_RETURN_IF_ERROR(checkpoints_.Check());
-    if (!save_.empty()) {
+    if (IsExported()) {
+      PENSTOCK_RETURN_IF_ERROR(base::WithContext(keras::CheckExportDestination(save_), "--save"));
+    } else if (!save_.empty()) {
       absl::StatusOr<bool> whole = save::HoldsMetadata(save_);
       if (!whole.ok()) return base::WithContext(whole.status(), "--save");
       PENSTOCK_RETURN_IF_ERROR(base::WithContext(
@@ -307,17 +310,24 @@ class Train : public Command {
     return absl::OkStatus();
   }
 
+  // Whether --save is a program for other systems instead of a file of Penstock's or Keras's.
+  bool IsExported() const { return !save_.empty() && keras::IsExport(save_); }
+
   absl::Status CheckSavable(const keras::Model& model) const {
-    PENSTOCK_ASSIGN_OR_RETURN(const bool whole, save::HoldsMetadata(save_));
-    if (whole) return model.CheckSavable(save_);
+    if (!IsExported()) {
+      PENSTOCK_ASSIGN_OR_RETURN(const bool whole, save::HoldsMetadata(save_));
+      if (whole) return model.CheckSavable(save_);
+    }
     std::fprintf(stderr,
-                 "--save %s holds the weights alone; `penstock evaluate` and `penstock predict` "
-                 "need the whole model, as a .safetensors or .keras file\n",
-                 io::DisplayName(save_).c_str());
+                 "--save %s holds %s; `penstock evaluate` and `penstock predict` need the whole "
+                 "model, as a .safetensors or .keras file\n",
+                 io::DisplayName(save_).c_str(),
+                 IsExported() ? "a program that predicts" : "the weights alone");
     return absl::OkStatus();
   }
 
   absl::Status SaveAs(const keras::Model& model, const std::string& uri) const {
+    if (IsExported()) return model.Export(uri);
     PENSTOCK_ASSIGN_OR_RETURN(const bool whole, save::HoldsMetadata(uri));
     return whole ? model.Save(uri) : model.SaveWeights(uri);
   }

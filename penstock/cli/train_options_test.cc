@@ -312,6 +312,13 @@ class TrainOptionsTest : public testing::CommandFixture {
            }
            EXPECT_THAT(Error({"--save", Path("saved.keras"), "--schedule", "onecycle"}),
                        HasSubstr("OneCycle"));
+           // Programs for other systems.
+           for (const char* name : {"saved.onnx", "saved.savedmodel"}) {
+             const CommandResult exported = Run({"--save", Path(name)});
+             EXPECT_EQ(exported.code, 0) << exported.err;
+             EXPECT_THAT(exported.err, HasSubstr("holds a program that predicts"));
+             EXPECT_TRUE(std::filesystem::exists(Path(name))) << name;
+           }
            // Formats that hold weights only.
            const CommandResult npz = Run({"--save", Path("saved.npz")});
            EXPECT_EQ(npz.code, 0) << npz.err;

@@ -46,7 +46,8 @@ using base::Array;
 using base::DType;
 using base::Shape;
 
-// Element type and static shape of a value.
+// Element type and static shape of a value. Only in graphs for the printer (dynamic_batch.h), an
+// extent of -k stands for k times the batch size.
 struct TensorType {
   DType dtype = DType::kInvalid;
   Shape shape;
@@ -190,6 +191,7 @@ class Graph {
 
  private:
   friend class Scope;
+  friend class DynamicBatchGraph;  // dynamic_batch.cc: copies nodes with other types
   void FailForeign(absl::string_view what);
 
   std::string name_;

@@ -59,6 +59,9 @@ struct OpDef {
   bool zero_gradient = false;
   // Prints the operation as StableHLO; see printer.h.
   void (*print)(Printer& printer, const Node& node) = nullptr;
+  // Whether `print` has a dynamic form (dynamic_forms.h) for attributes that are multiples of the
+  // batch size (dynamic_batch.h). Operations without such attributes need none.
+  bool has_dynamic_form = false;
   // Decomposition of a composite. A composite stands for several operations, so that a platform
   // with a kernel for all of them can still recognize it (rewrite.h). This function adds those
   // operations to `graph` and returns their results. Composites are decomposed before printing.

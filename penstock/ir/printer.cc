@@ -7,18 +7,29 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/ir/dynamic_forms.h"
 #include "penstock/ir/op_def.h"
 
 namespace penstock::ir {
 
-std::string MlirType(const TensorType& type) {
+std::string MlirType(const TensorType& type, absl::string_view element) {
   std::string out = "tensor<";
-  for (int64_t d : type.shape) absl::StrAppend(&out, d, "x");
-  return absl::StrCat(out, base::DTypeStableHlo(type.dtype), ">");
+  for (int64_t d : type.shape) {
+    if (d == -1) {
+      out += "?x";
+    } else if (d < 0) {
+      absl::StrAppend(&out, "?*", -d, "x");
+    } else {
+      absl::StrAppend(&out, d, "x");
+    }
+  }
+  return absl::StrCat(out, element.empty() ? base::DTypeStableHlo(type.dtype) : element, ">");
 }
 
 std::string FunctionType(const Node& node) {
@@ -135,8 +146,40 @@ const Origin& Printer::CurrentOrigin() const {
   return graph.origins()[graph.node(frames_.back().current).origin];
 }
 
-void Printer::Write(const std::string& text, bool with_location) {
+namespace {
+
+// Takes the multiples of the batch size out of the types of a line. Returns its comment, if it needs
+// one.
+std::string TakeMultiples(std::string& line) {
+  constexpr char kTensor[] = "tensor<";
+  if (!absl::StrContains(line, "?*")) return "";
+  std::string out, comment(kMultiplesComment);
+  size_t copied = 0;
+  for (size_t at = line.find(kTensor); at != std::string::npos; at = line.find(kTensor, at)) {
+    at += sizeof(kTensor) - 1;
+    for (; at < line.size() && line[at] != '>'; ++at) {
+      if (line[at] != '?') continue;
+      int64_t multiple = 1;
+      absl::StrAppend(&out, line.substr(copied, at + 1 - copied));
+      copied = at + 1;
+      if (copied < line.size() && line[copied] == '*') {
+        const size_t end = line.find('x', copied);
+        PENSTOCK_CHECK(absl::SimpleAtoi(line.substr(copied + 1, end - copied - 1), &multiple));
+        copied = end;
+      }
+      absl::StrAppend(&comment, " ", multiple);
+    }
+  }
+  line = out + line.substr(copied);
+  return comment;
+}
+
+}  // namespace
+
+void Printer::Write(const std::string& given, bool with_location) {
   const Origin& origin = CurrentOrigin();
+  std::string text = given;
+  const std::string comment = dynamic_ ? TakeMultiples(text) : "";
   absl::StrAppend(&text_, std::string(2 * indent_, ' '), text);
   if (with_location && locations_ && !(origin.scope.empty() && origin.file.empty())) {
     // A name, the user's source line, or both: loc("layer"("train.cc":12:0)).
@@ -147,7 +190,7 @@ void Printer::Write(const std::string& text, bool with_location) {
     }
     absl::StrAppend(&text_, " loc(", place, ")");
   }
-  text_ += '\n';
+  absl::StrAppend(&text_, comment, "\n");
   line_origins_.push_back(origin);
 }
 
@@ -192,6 +235,13 @@ Array NearestScalar(DType dtype, double value) {
 }
 
 std::string Printer::Splat(const TensorType& type, double value) {
+  if (IsDynamic(type.shape)) {
+    const TensorType scalar{type.dtype, {}};
+    const std::string number = Splat(scalar, value), broadcast = FreshName();
+    const std::string text = BroadcastText(*this, number, scalar, {}, type);
+    Write(absl::StrCat(broadcast, " = ", text), true);
+    return broadcast;
+  }
   const std::string name = FreshName();
   Write(absl::StrCat(name, " = stablehlo.constant ", MlirDense(NearestScalar(type.dtype, value)),
                      " : ", MlirType(type)),
@@ -207,6 +257,62 @@ void Printer::ReducerRegion(absl::string_view operation, DType dtype) {
   PlainLine(absl::StrCat(combined, " = ", operation, " ", a, ", ", b, " : ", scalar));
   PlainLine(absl::StrCat("stablehlo.return ", combined, " : ", scalar));
   Indent(-1);
+}
+
+void Printer::DefineBatch(const std::string& value, const TensorType& type) {
+  const std::string scalar = FreshName();
+  batch_ = FreshName();
+  Write(absl::StrCat(scalar, " = stablehlo.get_dimension_size ", value, ", dim = 0 : (",
+                     MlirType(type), ") -> tensor<i32>"),
+        false);
+  Write(absl::StrCat(batch_, " = stablehlo.reshape ", scalar, " : (tensor<i32>) -> tensor<1xi32>"),
+        false);
+}
+
+std::string Printer::Extents(absl::Span<const int64_t> extents) {
+  const std::string key = MlirList(extents);
+  if (const auto known = extents_.find(key); known != extents_.end()) return known->second;
+  std::vector<std::string> parts, types;
+  const auto add = [&](const std::string& text, int64_t count) {
+    types.push_back(MlirType({DType::kI32, {count}}));
+    parts.push_back(FreshName());
+    Write(absl::StrCat(parts.back(), " = ", text, " : ", types.back()), false);
+  };
+  for (size_t i = 0; i < extents.size();) {
+    size_t end = i;
+    while (end < extents.size() && extents[end] >= 0) ++end;
+    if (end > i) {
+      add(absl::StrCat("stablehlo.constant dense<", MlirList(extents.subspan(i, end - i)), ">"),
+          static_cast<int64_t>(end - i));
+      i = end;
+    } else if (extents[i] == -1) {
+      parts.push_back(batch_);
+      types.push_back("tensor<1xi32>");
+      ++i;
+    } else {
+      const std::string factor = Splat({DType::kI32, {1}}, static_cast<double>(-extents[i]));
+      add(absl::StrCat("stablehlo.multiply ", batch_, ", ", factor), 1);
+      ++i;
+    }
+  }
+  std::string name = parts.size() == 1 ? parts[0] : FreshName();
+  if (parts.size() != 1) {
+    Write(absl::StrCat(name, " = stablehlo.concatenate ", absl::StrJoin(parts, ", "),
+                       ", dim = 0 : (", absl::StrJoin(types, ", "), ") -> ",
+                       MlirType({DType::kI32, {static_cast<int64_t>(extents.size())}})),
+          false);
+  }
+  // What a region computes is not visible after it.
+  constexpr int kMainBody = 2;
+  if (indent_ == kMainBody) extents_[key] = name;
+  return name;
+}
+
+void Printer::Fail(const Node& node, absl::string_view message) {
+  if (!status_.ok()) return;
+  status_ = OpError(node, message);
+  const std::string where = CurrentOrigin().ToString();
+  if (!where.empty()) status_ = base::WithContext(status_, where);
 }
 
 bool Printer::IsUsed(int result) const {
@@ -241,7 +347,7 @@ std::vector<std::string> Printer::Nodes(const Graph& graph,
     const Node& node = graph.node(id);
     if (!needed[id] || node.op->print == nullptr) continue;
     frames_.back().current = id;
-    large_values_.Add(node, CurrentOrigin());
+    if (!dynamic_) large_values_.Add(node, CurrentOrigin());  // else sizes are not known
     node.op->print(*this, node);
   }
   std::vector<std::string> names;

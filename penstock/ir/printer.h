@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
@@ -17,8 +18,10 @@ namespace penstock::ir {
 
 class Printer {
  public:
-  Printer(const PrintOptions& options, int num_replicas)
-      : locations_(options.locations),
+  // `dynamic`: the graph has a symbolic batch size (dynamic_batch.h).
+  Printer(const PrintOptions& options, int num_replicas, bool dynamic)
+      : dynamic_(dynamic),
+        locations_(options.locations),
         precision_(options.matmul_precision),
         num_replicas_(num_replicas) {}
 
@@ -48,6 +51,15 @@ class Printer {
   // "stablehlo.add".
   void ReducerRegion(absl::string_view operation, DType dtype);
 
+  // For programs with a symbolic batch size. DefineBatch, once in the main function: the batch size
+  // is the outermost extent of `value`. Extents: prints a tensor i32[extents.size()] of numbers, in
+  // which -k stands for k times the batch size, and returns its name.
+  void DefineBatch(const std::string& value, const TensorType& type);
+  std::string Extents(absl::Span<const int64_t> extents);
+  // Records that an operation cannot be printed, unless there is an error already.
+  void Fail(const Node& node, absl::string_view message);
+  const absl::Status& status() const { return status_; }
+
   // For an operation whose printed results differ from the node's. IsUsed: whether a printed
   // operation uses the result. NameResults: the names of the results (empty for an unused one).
   bool IsUsed(int result) const;
@@ -74,9 +86,9 @@ class Printer {
   const Frame& FrameOf(const Graph* graph) const;
   const Origin& CurrentOrigin() const;
   std::string Define(const Node& node);  // names the current node: "%3 = "
-  void Write(const std::string& text, bool with_location);
+  void Write(const std::string& given, bool with_location);
 
-  const bool locations_;
+  const bool dynamic_, locations_;
   const MatmulPrecision precision_;
   const int num_replicas_;
   std::vector<Frame> frames_;
@@ -85,14 +97,24 @@ class Printer {
   std::string text_;
   std::vector<Origin> line_origins_;
   LargeValues large_values_;
+  std::string batch_;  // i32[1], the batch size
+  // Names of Extents in the main function, by their text; regions may use them.
+  absl::flat_hash_map<std::string, std::string> extents_;
+  absl::Status status_;
 };
 
 // The number of a numeric type nearest to `value`. Integer types saturate at their minimum and
 // maximum; NaN becomes 0.
 Array NearestScalar(DType dtype, double value);
 
-// MLIR type: "tensor<2x3xf32>".
-std::string MlirType(const TensorType& type);
+// Begin of a line's comment in programs with a symbolic batch size: "// ?: 1 4" lists the multiples of
+// the batch size that the line's unknown extents are, if one is another than 1.
+inline constexpr absl::string_view kMultiplesComment = " // ?:";
+
+// MLIR type: "tensor<2x3xf32>". If an extent is k times the batch size, "tensor<?x3xf32>" for k = 1 and
+// "tensor<?*4x3xf32>" for k = 4, which Printer turns into a comment of the line. `element`: a type of
+// the elements that base::DType lacks.
+std::string MlirType(const TensorType& type, absl::string_view element = "");
 // MLIR function type of a node: "(tensor<f32>, tensor<i32>) -> tensor<f32>".
 std::string FunctionType(const Node& node);
 // "[1, 2, 3]".

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/ir/dynamic_batch.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/printer.h"
 #include "penstock/ir/rewrite.h"
@@ -85,21 +86,36 @@ absl::string_view Printer::precision() const {
   return "";
 }
 
-absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& options) {
-  PENSTOCK_RETURN_IF_ERROR(graph.status());
-  if (HasComposites(graph)) return PrintStableHlo(*Decompose(graph), options);
+namespace {
+
+// The parameter of the batch size, or -1.
+int ParameterOfBatch(const Graph& graph) {
+  for (size_t i = 0; i < graph.parameters().size(); ++i) {
+    const Shape& shape = graph.parameters()[i].shape();
+    if (shape.rank() > 0 && shape.dim(0) == -1) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+// `dynamic`: the graph has a symbolic batch size (dynamic_batch.h).
+absl::StatusOr<Program> Print(const Graph& graph, const PrintOptions& options, bool dynamic) {
   Program program;
   program.name = graph.name();
   program.num_replicas = graph.num_replicas();
   PENSTOCK_ASSIGN_OR_RETURN(program.alias, Aliases(graph, options));
-  Printer printer(options, graph.num_replicas());
-  printer.PlainLine(absl::StrCat("module @", Symbol(graph.name()),
-                                 " attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = ",
-                                 graph.num_replicas(), " : i32} {"));
+  Printer printer(options, graph.num_replicas(), dynamic);
+  printer.PlainLine(absl::StrCat(
+      "module @", Symbol(graph.name()),
+      " attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = ", graph.num_replicas(),
+      " : i32", dynamic ? ", jax.uses_shape_polymorphism = true" : "", "} {"));
   printer.Indent(1);
   printer.PlainLine("func.func public @main(");
   printer.Indent(2);
   std::vector<std::string> names;
+  if (options.platform_parameter) {
+    printer.PlainLine(absl::StrCat("%platform: tensor<i32> {jax.global_constant = ",
+                                   "\"_platform_index\"}", graph.parameters().empty() ? "" : ","));
+  }
   for (size_t i = 0; i < graph.parameters().size(); ++i) {
     const TensorType& type = graph.parameters()[i].type();
     program.parameters.push_back(type);
@@ -123,7 +139,15 @@ absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& o
   printer.Indent(-2);
   printer.PlainLine(absl::StrCat(") -> (", absl::StrJoin(result_types, ", "), ") {"));
   printer.Indent(1);
+  if (dynamic) {
+    const int source = ParameterOfBatch(graph);
+    if (source < 0) {
+      return absl::InvalidArgumentError("no parameter has the batch size as its outermost extent");
+    }
+    printer.DefineBatch(names[source], graph.parameters()[source].type());
+  }
   printer.Body(graph, names, "return");
+  PENSTOCK_RETURN_IF_ERROR(printer.status());
   printer.Indent(-1);
   printer.PlainLine("}");
   printer.Indent(-1);
@@ -132,6 +156,19 @@ absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& o
   program.line_origins = printer.TakeOrigins();
   program.large_values = printer.large_values().Largest(kLargeValues);
   return program;
+}
+
+}  // namespace
+
+absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(graph.status());
+  if (HasComposites(graph)) return Print(*Decompose(graph), options, /*dynamic=*/false);
+  return Print(graph, options, /*dynamic=*/false);
+}
+
+absl::StatusOr<Program> PrintStableHlo(const SymbolicBatch& batch, const PrintOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<Graph> graph, WithDynamicBatch(batch));
+  return Print(*graph, options, /*dynamic=*/true);
 }
 
 std::string TextWithoutLocations(const Program& program) {

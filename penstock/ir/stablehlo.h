@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 
 #include "penstock/ir/graph.h"
+#include "penstock/ir/symbolic_batch.h"
 
 namespace penstock::ir {
 
@@ -57,10 +58,21 @@ struct PrintOptions {
   bool locations = true;
   // Precision of all products and convolutions in the program.
   MatmulPrecision matmul_precision = MatmulPrecision::kDefault;
+  // A first parameter, an i32 scalar that the program ignores: the number of the platform, which
+  // TensorFlow passes to a module for several platforms.
+  bool platform_parameter = false;
 };
 
 // Prints the graph. Fails with the graph's first error, if it has one.
 absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& options = {});
+
+// Prints one program for every batch size: extents that are multiples of the batch size are "?", and
+// the operations that state a shape are printed in their dynamic forms. JAX, TensorFlow
+// (XlaCallModule) and PJRT plugins compile it for the shapes of the arguments. The batch size is the
+// outermost extent of a parameter. In the types of the Program, -k stands for k times the batch
+// size.
+absl::StatusOr<Program> PrintStableHlo(const SymbolicBatch& batch,
+                                       const PrintOptions& options = {});
 
 // program.text as printed without locations, line for line. It depends only on the computation, not
 // on the user's source lines.

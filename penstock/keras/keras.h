@@ -35,8 +35,10 @@
 #include "penstock/data/dataset.h"
 #include "penstock/keras/arguments.h"
 #include "penstock/keras/categorical.h"
+#include "penstock/keras/export.h"
 #include "penstock/keras/names.h"
 #include "penstock/keras/pretrained.h"
+#include "penstock/keras/serving_model.h"
 #include "penstock/keras/text.h"
 #include "penstock/keras/timeseries.h"
 #include "penstock/nn/layers.h"
@@ -257,6 +259,12 @@ class Model {
   // keras.models.load_model opens them and continues the training. INVALID_ARGUMENT, and nothing is
   // written, if Keras has no counterpart of a layer, an option or an argument of Compile.
   absl::Status Save(absl::string_view uri) const;
+  // Exports the prediction, with the current weights, as a program for other systems, at any batch
+  // size (export.h): Keras's model.export. The name selects the format: "classifier" is a folder, a
+  // SavedModel of TensorFlow, "classifier.onnx" an ONNX model.
+  //
+  //   PENSTOCK_RETURN_IF_ERROR(model.Export("gs://bucket/classifier/1"));
+  absl::Status Export(absl::string_view uri, const ExportOptions& options = {}) const;
   // Names of the classes along the last axis of a classifier's output. Save stores the names, Load
   // restores them, `penstock predict` prints them. Empty: unknown.
   //

@@ -195,7 +195,14 @@ absl::StatusOr<SavedNetwork> ReadKerasNetwork(const save::Weights& file,
   PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, NetworkFromKeras(config, custom_layers));
   PENSTOCK_ASSIGN_OR_RETURN(NamedArrays weights, UseKerasNames(network, file, KerasMatch::kPlace));
   PENSTOCK_RETURN_IF_ERROR(CheckArrays(network, weights));
-  return SavedNetwork{std::move(network), std::move(weights)};
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> class_names, ClassNamesOf(file));
+  return SavedNetwork{std::move(network), std::move(weights), std::move(class_names)};
+}
+
+absl::StatusOr<SavedNetwork> ReadNetwork(const save::Weights& file,
+                                         const nn::CustomLayers& custom_layers) {
+  return IsKerasModel(file) ? ReadKerasNetwork(file, custom_layers)
+                            : ReadSavedNetwork(file, custom_layers);
 }
 
 absl::StatusOr<SavedModel> ReadKerasModel(const save::Weights& file,
@@ -210,10 +217,9 @@ absl::StatusOr<SavedModel> ReadKerasModel(const save::Weights& file,
     compile.loss = std::vector<LossArg>(saved.network.outputs().size(), LossArg("mse"));
     compile.train_step = train::CustomStep{NotCompiled};
   }
-  PENSTOCK_ASSIGN_OR_RETURN(std::vector<std::string> class_names, ClassNamesOf(file));
   return SavedModel{.network = std::move(saved.network),
                     .compile = std::move(compile),
-                    .class_names = std::move(class_names),
+                    .class_names = std::move(saved.class_names),
                     .weights = std::move(saved.weights)};
 }
 

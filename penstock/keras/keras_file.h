@@ -26,6 +26,9 @@ absl::StatusOr<SavedModel> ReadKerasModel(const save::Weights& file,
 // The network alone, with its weights.
 absl::StatusOr<SavedNetwork> ReadKerasNetwork(const save::Weights& file,
                                               const nn::CustomLayers& custom_layers);
+// The same for a file in Keras's form or in ours (saved_model.h).
+absl::StatusOr<SavedNetwork> ReadNetwork(const save::Weights& file,
+                                         const nn::CustomLayers& custom_layers);
 // Whether the file has a description of compile's arguments.
 bool IsCompiled(const save::Weights& file);
 

@@ -26,9 +26,7 @@ absl::StatusOr<nn::Network> PartUntil(const nn::Network& network, const std::str
 }
 
 absl::StatusOr<nn::Layer> LayerOfFile(const save::Weights& file, const FromFileOptions& options) {
-  PENSTOCK_ASSIGN_OR_RETURN(const SavedNetwork saved,
-                            IsKerasModel(file) ? ReadKerasNetwork(file, options.custom_layers)
-                                               : ReadSavedNetwork(file, options.custom_layers));
+  PENSTOCK_ASSIGN_OR_RETURN(const SavedNetwork saved, ReadNetwork(file, options.custom_layers));
   const nn::Network& network = saved.network;
   PENSTOCK_ASSIGN_OR_RETURN(const nn::Network part, PartUntil(network, options.until));
   base::NamedArrays weights;

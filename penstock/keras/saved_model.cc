@@ -136,8 +136,14 @@ absl::Status CheckShapes(const nn::Network& network, const NamedArrays& weights)
   return absl::OkStatus();
 }
 
-// This and FromDescription throw the JSON library's exceptions where a value is missing or of
-// another type.
+// This, NetworkFrom and FromDescription throw the JSON library's exceptions where a value is missing
+// or of another type.
+std::vector<std::string> ClassNamesOf(const Json& description) {
+  const auto names = description.find("class_names");
+  if (names == description.end()) return {};
+  return names->get<std::vector<std::string>>();
+}
+
 absl::StatusOr<nn::Network> NetworkFrom(const Json& description,
                                         const nn::CustomLayers& custom_layers) {
   if (const Json& version = description.at("version"); version != kFormatVersion) {
@@ -164,11 +170,7 @@ absl::StatusOr<SavedModel> FromDescription(const Json& description, const NamedA
     compile.batch_augmentation.push_back(std::move(augmentation));
   }
   PENSTOCK_RETURN_IF_ERROR(CheckShapes(network, weights));
-  std::vector<std::string> class_names;
-  if (const auto names = description.find("class_names"); names != description.end()) {
-    class_names = names->get<std::vector<std::string>>();
-  }
-  return SavedModel{std::move(network), std::move(compile), std::move(class_names), weights};
+  return SavedModel{std::move(network), std::move(compile), ClassNamesOf(description), weights};
 }
 
 }  // namespace
@@ -213,7 +215,7 @@ absl::StatusOr<SavedNetwork> ReadSavedNetwork(const save::Weights& file,
   return WithDescription(file, [&](const Json& description) -> absl::StatusOr<SavedNetwork> {
     PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, NetworkFrom(description, custom_layers));
     PENSTOCK_RETURN_IF_ERROR(CheckShapes(network, file.arrays));
-    return SavedNetwork{std::move(network), file.arrays};
+    return SavedNetwork{std::move(network), file.arrays, ClassNamesOf(description)};
   });
 }
 

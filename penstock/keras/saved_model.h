@@ -38,6 +38,7 @@ absl::StatusOr<SavedModel> ReadSavedModel(const save::Weights& file,
 struct SavedNetwork {
   nn::Network network;
   base::NamedArrays weights;
+  std::vector<std::string> class_names;
 };
 absl::StatusOr<SavedNetwork> ReadSavedNetwork(const save::Weights& file,
                                               const nn::CustomLayers& custom_layers);

@@ -1,31 +1,20 @@
 #include "penstock/nn/network_size.h"
 
+#include <memory>
+
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
 #include "penstock/ir/flops.h"
+#include "penstock/nn/inference_graph.h"
 
 namespace penstock::nn {
 namespace {
 
 // FLOPs of predicting one example.
 absl::StatusOr<double> FlopsOfNetwork(const Network& network) {
-  ir::Graph graph("predict");
-  Values values, inputs;
-  for (const VariableSpec& spec : network.variables()) {
-    values.push_back(graph.Parameter(spec.type, spec.name));
-  }
-  for (const Network::Port& input : network.inputs()) {
-    const auto dims = input.type.shape.dims();
-    std::vector<int64_t> one(dims.begin(), dims.end());
-    one[0] = 1;
-    inputs.push_back(graph.Parameter({input.type.dtype, Shape(one)}, input.name));
-  }
-  const Network::Result result = network.Apply({.graph = &graph}, values, inputs);
-  PENSTOCK_RETURN_IF_ERROR(graph.status());
-  graph.SetResults(result.outputs);
-  PENSTOCK_RETURN_IF_ERROR(graph.status());
-  return ir::Flops(graph);
+  PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ir::Graph> graph, InferenceGraph(network, 1));
+  return ir::Flops(*graph);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "penstock/save/read_exactly.h"
 #include "penstock/save/safetensors.h"
 #include "penstock/save/safetensors_index.h"
+#include "penstock/save/saved_model/saved_model.h"
 #include "penstock/save/tensor_bundle.h"
 
 namespace penstock::save {
@@ -115,8 +116,8 @@ absl::Span<const Format> Formats() {
       // A row for each format.
       SafetensorsFormat(),  SafetensorsIndexFormat(), NpzFormat(),
       PyTorchZipFormat(),   PyTorchStreamFormat(),    XserFormat(),
-      TensorBundleFormat(), KerasWeightsFormat(),     KerasLegacyFormat(),
-      KerasArchiveFormat(), CheckpointFormat(),
+      TensorBundleFormat(), SavedModelFormat(),       KerasWeightsFormat(),
+      KerasLegacyFormat(),  KerasArchiveFormat(),     CheckpointFormat(),
   };
   return *table;
 }

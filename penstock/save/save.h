@@ -1,5 +1,5 @@
-// Room save: file formats of weights, and training checkpoints. It may use base and io. (It does
-// not need ir or nn: here a weight is a name, a type, a shape and bytes; callers interpret names.)
+// Room save: file formats of weights, exported programs, and training checkpoints. Here a weight is
+// a name, a type, a shape and bytes; callers interpret names. Exporters take graphs of room ir.
 //
 //   save.h         Weights, independent of the format; read, write and inspect files of weights
 //   checkpoint.h   CheckpointManager: atomic checkpoints, from which training resumes
@@ -11,7 +11,9 @@
 //   npz.h          NumPy's .npz
 //   pytorch.h      PyTorch's .pt, .pth and .bin, torch_xla's xser; pickle.h parses their pickles
 //   keras_hdf5.h   Keras's .h5, .weights.h5 and .keras; hdf5/ reads and writes HDF5
+//   onnx/onnx.h    ONNX models, for prediction elsewhere
 //   tensor_bundle.h  TensorFlow's checkpoints; leveldb_table.h reads and writes their index
+//   saved_model/     TensorFlow's SavedModel: programs and their weights
 //
 //   Weights weights{.arrays = {{"dense/kernel", kernel}, {"dense/bias", bias}},
 //                   .metadata = {{"epoch", "3"}}};

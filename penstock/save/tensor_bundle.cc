@@ -531,7 +531,8 @@ absl::StatusOr<Weights> ReadUri(io::FileSystem& fs, absl::string_view uri) {
 
 absl::Status WriteUri(io::FileSystem& fs, absl::string_view uri, const Weights& weights,
                       const WriteOptions& options) {
-  return base::WithContext(WriteBundle(fs, PrefixOf(uri), weights.arrays, options.max_shard_bytes),
+  const BundleOptions bundle{.max_shard_bytes = options.max_shard_bytes};
+  return base::WithContext(WriteBundle(fs, PrefixOf(uri), weights.arrays, bundle),
                            io::DisplayName(uri));
 }
 

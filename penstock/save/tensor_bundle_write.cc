@@ -137,7 +137,7 @@ absl::Status CheckPrefix(io::FileSystem& fs, absl::string_view prefix) {
 }
 
 absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
-                         const base::NamedArrays& arrays, int64_t max_shard_bytes) {
+                         const base::NamedArrays& arrays, const BundleOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckNames(arrays));
   PENSTOCK_RETURN_IF_ERROR(CheckPrefix(fs, prefix));
   ObjectGraph objects;
@@ -149,20 +149,22 @@ absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
           absl::StrCat("name ", Quoted(name), " cannot be used in a TensorFlow checkpoint"));
     }
     const std::string key = KeyOfName(name);
-    objects.Add(name, key);
+    if (options.object_graph.empty()) objects.Add(name, key);
     absl::StatusOr<Outgoing> described = Describe(key, array);
     if (!described.ok()) {
       return base::WithContext(described.status(), absl::StrCat("array ", Quoted(name)));
     }
     outgoing.push_back(*std::move(described));
   }
-  const std::string graph = objects.Serialize();
+  const std::string graph =
+      options.object_graph.empty() ? objects.Serialize() : options.object_graph;
   uint32_t graph_crc = 0;
   const std::string graph_bytes = EncodeStrings({graph}, &graph_crc);
   outgoing.push_back({.key = std::string(kObjectGraph), .bytes = graph_bytes});
   outgoing.back().entry.set_dtype(kTensorFlowString);
   outgoing.back().entry.mutable_shape();
 
+  const int64_t max_shard_bytes = options.max_shard_bytes;
   // Greedy, in the order of the arrays.
   int shards = 1;
   int64_t offset = 0;
@@ -199,7 +201,9 @@ absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
     }
     return absl::OkStatus();
   };
-  if (absl::Status status = write_data(); !status.ok()) {
+  absl::Status status = write_data();
+  if (status.ok() && options.before_index != nullptr) status = options.before_index();
+  if (!status.ok()) {
     for (const std::string& uri : written) fs.Remove(uri).IgnoreError();
     return status;
   }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -14,8 +16,16 @@ namespace penstock::save::tensor_bundle {
 // FAILED_PRECONDITION if there is a file of the name of the prefix: reading the prefix would read it.
 absl::Status CheckPrefix(io::FileSystem& fs, absl::string_view prefix);
 
-// Writes an object-based checkpoint. `max_shard_bytes` 0: one data file.
+struct BundleOptions {
+  int64_t max_shard_bytes = 0;  // 0: one data file
+  // The graph of objects, a serialized TrackableObjectGraph. Empty: made from the names.
+  std::string object_graph = {};
+  // Called when the data files are published, before the index is.
+  std::function<absl::Status()> before_index = nullptr;
+};
+
+// Writes an object-based checkpoint.
 absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
-                         const base::NamedArrays& arrays, int64_t max_shard_bytes);
+                         const base::NamedArrays& arrays, const BundleOptions& options);
 
 }  // namespace penstock::save::tensor_bundle

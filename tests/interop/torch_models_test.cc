@@ -202,15 +202,18 @@ TEST_F(TorchModels, PretrainedEfficientNetLiteNamesWhatPhotographsShow) {
     const std::string converted = *folder_ / absl::StrCat("torch", format.extensions[0]),
                       saved = *folder_ / absl::StrCat("lite0", format.extensions[0]);
     // Keras's files name variables by the layers of a network; .keras holds a whole model.
-    const bool keras = absl::StartsWith(format.name, "Keras");
-    absl::Status written =
-        format.extensions[0] == ".keras" ? model.Save(saved) : model.SaveWeights(saved);
-    if (written.ok() && !keras) {
+    // A SavedModel has its program, too.
+    const bool exported = keras::IsExport(saved);
+    const bool of_network = exported || absl::StartsWith(format.name, "Keras");
+    absl::Status written = exported                           ? model.Export(saved)
+                           : format.extensions[0] == ".keras" ? model.Save(saved)
+                                                              : model.SaveWeights(saved);
+    if (written.ok() && !of_network) {
       written = save::WriteWeights(Files(), converted, {.arrays = original->arrays});
     }
     ASSERT_TRUE(written.ok()) << format.name << ": " << written;
     for (const std::string& file : {converted, saved}) {
-      if (keras && file == converted) continue;
+      if (of_network && file == converted) continue;
       ASSERT_TRUE(again.SetWeights(initial).ok());
       const absl::Status restored = again.LoadWeights(file, {}).status();
       ASSERT_TRUE(restored.ok()) << format.name << ": " << restored;
@@ -220,7 +223,7 @@ TEST_F(TorchModels, PretrainedEfficientNetLiteNamesWhatPhotographsShow) {
     }
     ++formats;
   }
-  EXPECT_GE(formats, 8);  // safetensors, npz, pt, xser, ckpt, weights.h5, h5, keras
+  EXPECT_GE(formats, 9);  // safetensors, npz, pt, xser, ckpt, SavedModel, weights.h5, h5, keras
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/ir/dynamic_forms.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
 #include "penstock/ir/printer.h"
@@ -174,6 +175,9 @@ const OpDef kStopGradient = {
     .infer = SameType<IsComputable>,
     .zero_gradient = true,
     .print = [](Printer& printer, const Node& node) {
+      if (IsDynamic(node.results[0].shape)) {
+        return printer.NameResults({printer.Name(node.operands[0])});
+      }
       printer.Line(node, absl::StrCat("stablehlo.reshape ", printer.Names(node.operands), " : ",
                                       FunctionType(node)));
     }};

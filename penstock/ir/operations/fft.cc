@@ -1,5 +1,7 @@
 // Fast Fourier transforms. A complex number is a pair of real values everywhere in the graph;
 // StableHLO's complex types occur only within the lines that one operation prints.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 #include "penstock/ir/op_def.h"
@@ -75,9 +77,7 @@ InferResult InferIrfft(const Node& node) {
 // Prints a transform from real parts to real parts; `kind` is StableHLO's name of it.
 void PrintTransform(Printer& printer, const Node& node, absl::string_view kind) {
   const auto complex_of = [](const TensorType& type) {
-    std::string dims;
-    for (int64_t d : type.shape) absl::StrAppend(&dims, d, "x");
-    return absl::StrCat("tensor<", dims, "complex<", base::DTypeStableHlo(type.dtype), ">>");
+    return MlirType(type, absl::StrCat("complex<", base::DTypeStableHlo(type.dtype), ">"));
   };
   // Every line has its location, by which traces and a plugin's errors are attributed to the layer.
   const auto write = [&](const std::string& text) {
@@ -95,6 +95,9 @@ void PrintTransform(Printer& printer, const Node& node, absl::string_view kind) 
   const bool has_real_result = node.results.size() == 1;
   const Shape& whole = has_real_result ? out.shape : in.shape;
   const auto lengths = whole.dims().last(TransformedAxes(node));
+  if (std::any_of(lengths.begin(), lengths.end(), [](int64_t d) { return d < 0; })) {
+    printer.Fail(node, "the length of a transform cannot be the batch size");
+  }
   const std::string to = has_real_result ? MlirType(out) : complex_of(out);
   const std::string y = write(absl::StrCat(
       "fft ", x, ", type = ", kind, ", length = ", MlirList(lengths), " : (", from, ") -> ", to));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/ir/dynamic_forms.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
 #include "penstock/ir/printer.h"
@@ -166,14 +167,23 @@ InferResult InferGather(const Node& node) {
 
 void PrintGather(Printer& printer, const Node& node) {
   const Places p = Places::Of(node.attributes);
-  printer.Line(
-      node,
-      absl::StrCat("\"stablehlo.gather\"(", printer.Names(node.operands),
-                   ") {dimension_numbers = #stablehlo.gather<offset_dims = ", MlirList(p.window),
-                   ", collapsed_slice_dims = ", MlirList(p.collapsed),
-                   ", start_index_map = ", MlirList(p.map), ", index_vector_dim = ", p.vector,
-                   ">, indices_are_sorted = false, slice_sizes = ",
-                   MlirArray(node.attributes.Get<Ints>("sizes")), "} : ", FunctionType(node)));
+  const Ints& sizes = node.attributes.Get<Ints>("sizes");
+  const std::string attributes = absl::StrCat(
+      "{dimension_numbers = #stablehlo.gather<offset_dims = ", MlirList(p.window),
+      ", collapsed_slice_dims = ", MlirList(p.collapsed), ", start_index_map = ", MlirList(p.map),
+      ", index_vector_dim = ", p.vector, ">, indices_are_sorted = false");
+  const std::string operands = printer.Names(node.operands);
+  if (!IsDynamic(Shape(sizes))) {
+    return printer.Line(
+        node, absl::StrCat("\"stablehlo.gather\"(", operands, ") ", attributes,
+                           ", slice_sizes = ", MlirArray(sizes), "} : ", FunctionType(node)));
+  }
+  const std::string extents = printer.Extents(sizes);
+  printer.Line(node, absl::StrCat("\"stablehlo.dynamic_gather\"(", operands, ", ", extents, ") ",
+                                  attributes, "} : (", MlirType(node.operands[0].type()), ", ",
+                                  MlirType(node.operands[1].type()), ", ",
+                                  MlirType({DType::kI32, {static_cast<int64_t>(sizes.size())}}),
+                                  ") -> ", MlirType(node.results[0])));
 }
 
 // ---- Scatter ----
@@ -319,7 +329,8 @@ const OpDef kGather = {
       attributes.Set("inside", true);
       return {EmitScatter(SplatLike(x, 0), inside, g.cotangent(), attributes), Value()};
     },
-    .print = PrintGather};
+    .print = PrintGather,
+    .has_dynamic_form = true};
 
 const OpDef kScatter = {.name = "stablehlo.scatter",
                         .infer = InferScatter,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/ir/dynamic_forms.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
 #include "penstock/ir/printer.h"
@@ -39,23 +40,24 @@ class Rows {
       : printer_(printer), index_(std::move(index)), zero_(printer.Splat(kIndexType, 0)) {}
 
   std::string Read(const std::string& stack, const TensorType& type) {
+    std::vector<std::string> begin(static_cast<size_t>(type.shape.rank()), zero_);
+    begin[0] = index_;
     const std::string part = printer_.FreshName(), row = printer_.FreshName();
-    std::vector<int64_t> sizes(type.shape.begin(), type.shape.end());
-    sizes[0] = 1;
-    printer_.PlainLine(absl::StrCat(part, " = stablehlo.dynamic_slice ", stack, ", ", Begin(type),
-                                    ", sizes = ", MlirList(sizes), " : (", MlirType(type), ", ",
-                                    BeginTypes(type), ") -> ", MlirType(One(type))));
-    printer_.PlainLine(absl::StrCat(row, " = stablehlo.reshape ", part, " : (", MlirType(One(type)),
-                                    ") -> ", MlirType({type.dtype, type.shape.RowShape()})));
+    const std::string slice =
+        DynamicSliceText(printer_, stack, type, begin, kIndexType.dtype, One(type));
+    printer_.PlainLine(absl::StrCat(part, " = ", slice));
+    const TensorType row_type{type.dtype, type.shape.RowShape()};
+    const std::string reshape = ReshapeText(printer_, part, One(type), row_type);
+    printer_.PlainLine(absl::StrCat(row, " = ", reshape));
     return row;
   }
 
   // The stack with this row replaced.
   std::string Write(const std::string& stack, const TensorType& type, const std::string& row) {
     const std::string part = printer_.FreshName(), updated = printer_.FreshName();
-    printer_.PlainLine(absl::StrCat(part, " = stablehlo.reshape ", row, " : (",
-                                    MlirType({type.dtype, type.shape.RowShape()}), ") -> ",
-                                    MlirType(One(type))));
+    const TensorType row_type{type.dtype, type.shape.RowShape()};
+    const std::string reshape = ReshapeText(printer_, row, row_type, One(type));
+    printer_.PlainLine(absl::StrCat(part, " = ", reshape));
     printer_.PlainLine(absl::StrCat(updated, " = stablehlo.dynamic_update_slice ", stack, ", ",
                                     part, ", ", Begin(type), " : (", MlirType(type), ", ",
                                     MlirType(One(type)), ", ", BeginTypes(type), ") -> ",

@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
+#include "penstock/ir/dynamic_forms.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
 #include "penstock/ir/printer.h"
@@ -50,10 +50,16 @@ const OpDef kSplat = {
     .zero_gradient = true,
     .print =
         [](Printer& printer, const Node& node) {
-          const Array& scalar = node.attributes.Get<Array>("value");
-          printer.Line(node, absl::StrCat("stablehlo.constant ", MlirDense(scalar), " : ",
-                                          MlirType(node.results[0])));
-        }};
+          const TensorType& type = node.results[0];
+          const std::string number = absl::StrCat(
+              "stablehlo.constant ", MlirDense(node.attributes.Get<Array>("value")), " : ");
+          if (!IsDynamic(type.shape)) return printer.Line(node, number + MlirType(type));
+          const TensorType scalar{type.dtype, {}};
+          const std::string name = printer.FreshName();
+          printer.CloseLine(absl::StrCat(name, " = ", number, MlirType(scalar)));
+          printer.Line(node, BroadcastText(printer, name, scalar, {}, type));
+        },
+    .has_dynamic_form = true};
 
 const OpDef kIota = {
     .name = "stablehlo.iota",
@@ -71,10 +77,10 @@ const OpDef kIota = {
     .zero_gradient = true,
     .print =
         [](Printer& printer, const Node& node) {
-          printer.Line(node,
-                       absl::StrCat("stablehlo.iota dim = ", node.attributes.Get<int64_t>("axis"),
-                                    " : ", MlirType(node.results[0])));
-        }};
+          const TensorType& type = node.results[0];
+          printer.Line(node, IotaText(printer, node.attributes.Get<int64_t>("axis"), type));
+        },
+    .has_dynamic_form = true};
 
 // ---- Broadcast, reshape, transpose, reverse ----
 
@@ -110,8 +116,11 @@ const OpDef kBroadcastInDim = {
     },
     .print =
         [](Printer& printer, const Node& node) {
-          PrintWith(printer, node, absl::StrCat(", dims = ", MlirList(IntsOf(node, "axes"))));
-        }};
+          const Value& x = node.operands[0];
+          printer.Line(node, BroadcastText(printer, printer.Name(x), x.type(), IntsOf(node, "axes"),
+                                           node.results[0]));
+        },
+    .has_dynamic_form = true};
 
 const OpDef kReshape = {
     .name = "stablehlo.reshape",
@@ -124,7 +133,12 @@ const OpDef kReshape = {
                              to.shape.ToString(), " has ", to.shape.num_elements()));
     },
     .gradient = [](G g) -> Values { return {Reshape(g.cotangent(), g.operand(0).shape())}; },
-    .print = PrintConverting};
+    .print =
+        [](Printer& printer, const Node& node) {
+          const Value& x = node.operands[0];
+          printer.Line(node, ReshapeText(printer, printer.Name(x), x.type(), node.results[0]));
+        },
+    .has_dynamic_form = true};
 
 const OpDef kTranspose = {
     .name = "stablehlo.transpose",
@@ -230,15 +244,12 @@ const OpDef kSlice = {
     },
     .print =
         [](Printer& printer, const Node& node) {
-          const Ints &begin = IntsOf(node, "begin"), &end = IntsOf(node, "end"),
-                     &strides = IntsOf(node, "strides");
-          std::vector<std::string> ranges;
-          for (size_t i = 0; i < begin.size(); ++i) {
-            ranges.push_back(absl::StrCat(begin[i], ":", end[i],
-                                          strides[i] == 1 ? "" : absl::StrCat(":", strides[i])));
-          }
-          PrintWith(printer, node, absl::StrCat(" [", absl::StrJoin(ranges, ", "), "]"));
-        }};
+          const Value& x = node.operands[0];
+          const SliceRange range{IntsOf(node, "begin"), IntsOf(node, "end"),
+                                 IntsOf(node, "strides")};
+          printer.Line(node, SliceText(printer, printer.Name(x), x.type(), range, node.results[0]));
+        },
+    .has_dynamic_form = true};
 
 // Operands: the value and the scalar fill value.
 const OpDef kPad = {
@@ -314,8 +325,16 @@ const OpDef kDynamicSlice = {
     },
     .print =
         [](Printer& printer, const Node& node) {
-          PrintWith(printer, node, absl::StrCat(", sizes = ", MlirList(IntsOf(node, "sizes"))));
-        }};
+          const Value& x = node.operands[0];
+          std::vector<std::string> begin;
+          for (size_t i = 1; i < node.operands.size(); ++i) {
+            begin.push_back(printer.Name(node.operands[i]));
+          }
+          const DType index = node.operands.size() > 1 ? node.operands[1].dtype() : DType::kI32;
+          printer.Line(node, DynamicSliceText(printer, printer.Name(x), x.type(), begin, index,
+                                              node.results[0]));
+        },
+    .has_dynamic_form = true};
 
 // Operands: the value, its replacement part, then one integer scalar for each axis.
 const OpDef kDynamicUpdateSlice = {

@@ -1,10 +1,12 @@
 // Split: parts of a value along an axis. A slice for each would do, but the gradients of slices are
 // as large as the whole, mostly zeros, and have to be added; here they are concatenated.
 #include <numeric>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
+#include "penstock/ir/dynamic_forms.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
 #include "penstock/ir/printer.h"
@@ -47,22 +49,22 @@ const OpDef kSplit = {
           std::vector<std::string> names(node.results.size());
           int64_t begin = 0;
           for (size_t i = 0; i < names.size(); ++i) {
-            const int64_t end = begin + node.results[i].shape.dim(axis);
-            std::vector<std::string> ranges;
-            for (int k = 0; k < whole.shape.rank(); ++k) {
-              ranges.push_back(k == axis ? absl::StrCat(begin, ":", end)
-                                         : absl::StrCat("0:", whole.shape.dim(k)));
-            }
-            begin = end;
+            SliceRange range{.begin = std::vector<int64_t>(whole.shape.rank()),
+                             .end = ListOf(whole.shape),
+                             .strides = std::vector<int64_t>(whole.shape.rank(), 1)};
+            range.begin[axis] = begin;
+            // Along the axis of the batch, every part is a multiple of it, or empty.
+            begin += node.results[i].shape.dim(static_cast<int>(axis));
+            range.end[axis] = begin;
             if (!printer.IsUsed(static_cast<int>(i))) continue;
+            const std::string text =
+                SliceText(printer, printer.Name(node.operands[0]), whole, range, node.results[i]);
             names[i] = printer.FreshName();
-            printer.PlainLine(absl::StrCat(names[i], " = stablehlo.slice ",
-                                           printer.Name(node.operands[0]), " [",
-                                           absl::StrJoin(ranges, ", "), "] : (", MlirType(whole),
-                                           ") -> ", MlirType(node.results[i])));
+            printer.PlainLine(absl::StrCat(names[i], " = ", text));
           }
           printer.NameResults(std::move(names));
-        }};
+        },
+    .has_dynamic_form = true};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "penstock/base/status.h"
 #include "penstock/runtime/large_blocks.h"
@@ -13,6 +14,7 @@
 #include "penstock/runtime/pjrt/pjrt_buffer.h"
 #include "penstock/runtime/pjrt/pjrt_client.h"
 #include "penstock/runtime/pjrt/pjrt_estimate.h"
+#include "penstock/runtime/pjrt/pjrt_types.h"
 #include "penstock/runtime/program_check.h"
 
 namespace penstock::runtime {
@@ -208,18 +210,53 @@ absl::StatusOr<PJRT_Executable*> PjrtExecutable::Unloaded() const {
   return args.executable;
 }
 
+namespace {
+
+// Compares the shapes and types of the results with those that the program lists, which Get uses to
+// copy them: a program may come from a file. OK if the plugin does not tell them.
+absl::Status CheckResultTypes(const PJRT_Api* api, PJRT_Executable* executable,
+                              const ir::Program& program) {
+  PENSTOCK_PJRT_ARGS(PJRT_Executable_OutputElementTypes_Args, types);
+  PENSTOCK_PJRT_ARGS(PJRT_Executable_OutputDimensions_Args, dims);
+  types.executable = executable;
+  dims.executable = executable;
+  if (api->PJRT_Executable_OutputElementTypes == nullptr ||
+      api->PJRT_Executable_OutputDimensions == nullptr ||
+      !PENSTOCK_PJRT_CALL(api, PJRT_Executable_OutputElementTypes, types).ok() ||
+      !PENSTOCK_PJRT_CALL(api, PJRT_Executable_OutputDimensions, dims).ok() ||
+      types.num_output_types != program.results.size() ||
+      dims.num_outputs != program.results.size()) {
+    return absl::OkStatus();
+  }
+  const int64_t* at = dims.dims;
+  for (size_t i = 0; i < program.results.size(); ++i) {
+    const absl::Span<const int64_t> shape(at, dims.dim_sizes[i]);
+    at += dims.dim_sizes[i];
+    PENSTOCK_ASSIGN_OR_RETURN(const PJRT_Buffer_Type type, PjrtType(program.results[i].dtype));
+    if (shape == program.results[i].shape.dims() && type == types.output_types[i]) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        ProgramName(program), ": result ", i, " is listed as ", program.results[i].ToString(),
+        ", but its text returns another type, of shape [", absl::StrJoin(shape, ","), "]"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status PjrtExecutable::CheckResults() const {
   const PJRT_Api* api = client_->api();
   PENSTOCK_ASSIGN_OR_RETURN(PJRT_Executable * executable, Unloaded());
   PENSTOCK_PJRT_ARGS(PJRT_Executable_NumOutputs_Args, args);
   args.executable = executable;
-  const absl::Status status = PENSTOCK_PJRT_CALL(api, PJRT_Executable_NumOutputs, args);
+  absl::Status status = PENSTOCK_PJRT_CALL(api, PJRT_Executable_NumOutputs, args);
+  if (status.ok() && args.num_outputs != program_->results.size()) {
+    status = absl::InvalidArgumentError(absl::StrCat(ProgramName(*program_), ": its text returns ",
+                                                     args.num_outputs, " results, but it lists ",
+                                                     program_->results.size()));
+  }
+  if (status.ok()) status = CheckResultTypes(api, executable, *program_);
   DestroyExecutable(api, executable);
-  PENSTOCK_RETURN_IF_ERROR(status);
-  if (args.num_outputs == program_->results.size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(ProgramName(*program_), ": its text returns ",
-                                                 args.num_outputs, " results, but it lists ",
-                                                 program_->results.size()));
+  return status;
 }
 
 absl::Status PjrtExecutable::CheckDonation() const {

@@ -533,6 +533,14 @@ TEST_P(ClientConformance, RejectsProgramWithWrongListOfResults) {
               AllOf(HasSubstr("returns 1"), HasSubstr("lists 2")));
 }
 
+TEST_P(ClientConformance, RejectsProgramWithWrongTypesOfResults) {
+  for (const TensorType& wrong : {TensorType{DType::kF32, {8}}, TensorType{DType::kI32, {4}}}) {
+    ir::Program program = Print(Add());
+    program.results = {wrong};
+    EXPECT_THAT(Message(client_->Compile(program).status()), HasSubstr(wrong.ToString()));
+  }
+}
+
 TEST_P(ClientConformance, RejectsUnknownXlaFlag) {
   EXPECT_THAT(
       Message(client_->Compile(Print(Add()), {.xla_flags = {{"xla_nonsense", "true"}}}).status()),
