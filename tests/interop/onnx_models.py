@@ -78,6 +78,7 @@ def check(folder, model):
 def check_all(folder):
     differences = {}
     for model in json.loads((folder / "models.json").read_text()):
+        print(model["what"], flush=True)  # the last one, if ONNX Runtime crashes
         try:
             wrong = check(folder, model)
         except Exception as error:  # noqa: BLE001  told with the model's name

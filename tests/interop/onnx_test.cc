@@ -342,6 +342,7 @@ TEST(Onnx, RuntimeComputesNetworks) {
            {"densenet121", {.input_shape = {39, 32, 3}, .classes = 3}},
            {"xception", {.input_shape = {75, 71, 3}, .classes = 4}},
            {"inception_v3", {.input_shape = {79, 75, 3}, .classes = 5}},
+           {"inception_resnet_v2", {.input_shape = {75, 76, 3}, .classes = 4}},
            {"mobilenet", {.input_shape = {45, 32, 3}, .classes = 5, .alpha = 0.25}},
            {"mobilenet_v2", {.input_shape = {45, 32, 3}, .classes = 5, .alpha = 0.5}},
            {"mobilenet_v3_small", {.input_shape = {45, 32, 3}, .classes = 5}},
