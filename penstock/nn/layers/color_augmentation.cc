@@ -276,7 +276,7 @@ struct RandomSaturationLayer : ColorLayer<RandomSaturationOptions> {
     config("factor", options_.factor)("value_range", options_.value_range);
   }
   bool CheckOptions(CallContext& ctx, const Value& images) const override {
-    return Within(ctx, "factor", options_.factor, 0, 1) && AreRgb(ctx, images);
+    return Within(ctx, "factor", options_.factor, -1, 1) && AreRgb(ctx, images);
   }
   std::optional<Range> clamp() const override { return std::nullopt; }
   Value Transform(Value key, Value x) const override { return Saturated(key, x, options_.factor); }
@@ -353,7 +353,7 @@ struct RandomColorDegenerationLayer : ColorLayer<RandomColorDegenerationOptions>
     config("factor", options_.factor)("value_range", options_.value_range);
   }
   bool CheckOptions(CallContext& ctx, const Value& images) const override {
-    return Within(ctx, "factor", options_.factor, 0, 1) && AreRgb(ctx, images, /*or_one=*/true);
+    return Within(ctx, "factor", options_.factor, -1, 1) && AreRgb(ctx, images, /*or_one=*/true);
   }
   Value Transform(Value key, Value x) const override {
     return x + Draw(key, x.shape().dim(0), 4, options_.factor) * (Gray(x) - x);

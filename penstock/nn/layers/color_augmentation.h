@@ -37,7 +37,8 @@ Layer RandomBrightness(const RandomBrightnessOptions& options,
 
 // Multiplies the saturation (of HSV) by f / (1 - f), at most to 1, with f drawn from `factor`: 0.5
 // changes nothing, 0 gives gray images, 1 fully saturated ones. A single number f means [0, f], as
-// Keras documents (Keras 3.15 itself draws from [-f, f], and limits the saturation to value_range).
+// Keras documents (Keras 3.15 itself makes [-f, f] of it, also in its files, where factors below 0
+// give gray images; and it limits the saturation to value_range).
 // For images of three channels, RGB.
 struct RandomSaturationOptions {
   UnitRange factor = 0;
@@ -83,7 +84,7 @@ Layer RandomGrayscale(const RandomGrayscaleOptions& options = {},
                       SourceLocation location = SourceLocation::Current());
 
 // x + f (gray - x) with f drawn from `factor`: 0 changes nothing, 1 is gray. A single number f
-// means [0, f], as Keras documents (Keras 3.15 itself draws from [-f, f]).
+// means [0, f], as Keras documents (Keras 3.15 itself makes [-f, f] of it, also in its files).
 struct RandomColorDegenerationOptions {
   UnitRange factor = 0;
   Range value_range = {0, 255};
