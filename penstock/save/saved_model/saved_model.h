@@ -82,8 +82,7 @@ struct SavedModelContents {
 };
 
 absl::Status WriteSavedModel(io::FileSystem& fs, absl::string_view uri,
-                             const SavedModelContents& contents,
-                             const WriteOptions& options = {});
+                             const SavedModelContents& contents, const WriteOptions& options = {});
 
 // Checks in advance that a SavedModel can be written to this folder. Nothing in it changes.
 absl::Status CheckSavedModelDestination(io::FileSystem& fs, absl::string_view uri);
