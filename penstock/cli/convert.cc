@@ -10,7 +10,8 @@
 #include "penstock/io/canonical_name.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/uri.h"
-#include "penstock/keras/export.h"
+#include "penstock/keras/keras.h"
+#include "penstock/runtime/client.h"
 #include "penstock/save/save.h"
 
 namespace penstock::cli {
@@ -19,10 +20,12 @@ namespace {
 class Convert : public Command {
  public:
   void Describe(Options& options) override {
-    options.Add("in", in_, "Weights file to read; its format is detected").Required();
+    options.Add("in", in_, "File of weights, or of a model, to read; its format is detected")
+        .Required();
     options
         .Add("out", out_,
-             absl::StrCat("Weights file to write; the extension selects the format. ",
+             absl::StrCat("File to write; the extension selects the format. A model stays a model "
+                          "in .safetensors, .keras and .h5, elsewhere its weights are written. ",
                           keras::ExportFormatNames(), ": the model in the file, for prediction"))
         .Required();
     options.AddFlag("--overwrite", overwrite_, "Replace an existing file");
@@ -35,8 +38,7 @@ class Convert : public Command {
         .Add("--max-shard-size", max_shard_bytes_,
              "Maximum size of the tensors in one file, for safetensors in several files (default: "
              "5GB), TensorFlow checkpoints and SavedModels (default: one file), and ONNX, where "
-             "larger "
-             "ones go into a second file (default: 2GB): 2GB, 500MB")
+             "larger ones go into a second file (default: 2GB): 2GB, 500MB")
         .Bytes()
         .Range(1, uint64_t{1} << 50);
   }
@@ -45,6 +47,8 @@ class Convert : public Command {
     io::FileSystem& fs = *io::FileSystem::Default();
     if (keras::IsExport(out_)) return Export();
     PENSTOCK_RETURN_IF_ERROR(CheckDestination(fs));
+    PENSTOCK_ASSIGN_OR_RETURN(const bool whole, IsModelInAnotherForm(fs));
+    if (whole) return ConvertModel();
     PENSTOCK_ASSIGN_OR_RETURN(save::Weights weights, save::ReadWeights(fs, in_));
     if (variable_names_ && save::UseVariableNames(weights) == 0) {
       std::fprintf(stderr, "convert: %s has no other names of variables\n",
@@ -62,6 +66,44 @@ class Convert : public Command {
   }
 
  private:
+  // Whether the input describes a model, but not in the form of the format to write, which holds
+  // models, too: Keras's archives, Keras's legacy files, and Penstock's description.
+  absl::StatusOr<bool> IsModelInAnotherForm(io::FileSystem& fs) const {
+    constexpr const char* kDescriptions[] = {"penstock_model", "config.json", "model_config"};
+    if (variable_names_) return false;
+    PENSTOCK_ASSIGN_OR_RETURN(const save::Contents in, save::Inspect(fs, in_));
+    const auto* const described =
+        std::find_if(std::begin(kDescriptions), std::end(kDescriptions),
+                     [&](const char* key) { return in.metadata.contains(key); });
+    if (described == std::end(kDescriptions)) return false;
+    for (const char* key : kDescriptions) {
+      PENSTOCK_ASSIGN_OR_RETURN(const bool holds, save::HoldsMetadata(out_, key));
+      if (holds) return key != *described;  // the first one: safetensors hold any metadata
+    }
+    return false;
+  }
+
+  // The whole model, through its layers. What the other form lacks of the training is left out.
+  absl::Status ConvertModel() const {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Client> client,
+                              runtime::OpenClient({.device = "cpu"}));
+    absl::StatusOr<keras::Model> model = keras::Model::Load(in_, {.client = client});
+    const absl::Status known = model.ok() ? model->CheckSavable(out_) : model.status();
+    if (!known.ok()) {
+      model = keras::Model::Load(in_, {.client = client, .compile = false});
+      if (!model.ok() || !model->CheckSavable(out_).ok()) return known;
+      std::fprintf(stderr,
+                   "convert: optimizer, loss and metrics are left out, so the model only predicts: "
+                   "%s\n",
+                   std::string(known.message()).c_str());
+    }
+    PENSTOCK_RETURN_IF_ERROR(model->Save(out_));
+    std::printf("wrote the model, %lld parameters, to %s\n",
+                static_cast<long long>(model->network().CountParameters()),
+                io::DisplayName(out_).c_str());
+    return absl::OkStatus();
+  }
+
   // The model of the file, as a program that predicts.
   absl::Status Export() const {
     if (variable_names_) {

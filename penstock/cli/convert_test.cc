@@ -99,13 +99,45 @@ TEST_F(ConvertTest, KeepsKerasFiles) {
     EXPECT_THAT(shown.out, HasSubstr(path + " float32[2,2]")) << to;
     from = to;
   }
-  const CommandResult wrong = Penstock({"convert", Path("b.keras"), Path("e.h5")});
+  const CommandResult wrong = Penstock({"convert", Path("c.weights.h5"), Path("e.h5")});
   EXPECT_EQ(wrong.code, 1);
   EXPECT_THAT(wrong.err, HasSubstr("is a path of Keras 3"));
   const CommandResult named =
       Penstock({"convert", "--variable-names", Path("b.keras"), Path("e.h5")});
   EXPECT_EQ(named.code, 0) << named.err;
   EXPECT_TRUE(BitwiseEqual(*Read("e.h5").arrays.Find("conv/0"), kernel));
+}
+
+// A model stays a model: the same predictions from each form, and the way back.
+TEST_F(ConvertTest, KeepsModelsInEveryForm) {
+  const nn::Symbol x = nn::Input({.shape = {3}, .name = "x"});
+  keras::Model model(x, nn::Dense({.units = 2, .name = "scores"})(x));
+  ASSERT_TRUE(model.Compile({.optimizer = "adam", .loss = "mse"}).ok());
+  model.SetClassNames({"cat", "dog"});
+  ASSERT_TRUE(model.Save(Path("a.safetensors")).ok());
+  const Array input = Array::Of<float>({2, 3}, {1, 2, 3, -4, 5, 6});
+  const Array expected = *model.Predict(input);
+  std::string from = "a.safetensors";
+  for (const std::string to : {"b.keras", "c.h5", "d.safetensors", "e.h5", "f.keras"}) {
+    const CommandResult result = Penstock({"convert", Path(from), Path(to)});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("wrote the model, 8 parameters")) << to;
+    EXPECT_EQ(result.err, "") << to;
+    auto loaded = keras::Model::Load(Path(to));
+    ASSERT_TRUE(loaded.ok()) << to << ": " << loaded.status();
+    EXPECT_TRUE(BitwiseEqual(*loaded->Predict(input), expected)) << to;
+    EXPECT_THAT(loaded->class_names(), ::testing::ElementsAre("cat", "dog")) << to;
+    from = to;
+  }
+  // Keras has no such optimizer: the model is still converted, for prediction.
+  ASSERT_TRUE(model.Compile({.optimizer = "lars", .loss = "mse"}).ok());
+  ASSERT_TRUE(model.Save(Path("lars.safetensors")).ok());
+  const CommandResult lars = Penstock({"convert", Path("lars.safetensors"), Path("lars.keras")});
+  EXPECT_EQ(lars.code, 0) << lars.err;
+  EXPECT_THAT(lars.err, AllOf(HasSubstr("left out"), HasSubstr("LARS")));
+  auto predicts = keras::Model::Load(Path("lars.keras"));
+  ASSERT_TRUE(predicts.ok()) << predicts.status();
+  EXPECT_TRUE(BitwiseEqual(*predicts->Predict(input), expected));
 }
 
 TEST_F(ConvertTest, ExportsASavedModelAndReadsItsWeights) {

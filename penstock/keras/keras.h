@@ -310,9 +310,9 @@ class Model {
     // CustomLoss and CustomMean functions, looked up by name.
     std::vector<nn::Loss> custom_losses = {};
     std::vector<nn::Metric> custom_metrics = {};
-    // False: leaves out optimizer, loss, metrics and the optimizer's state of a file of Keras
-    // (compile of keras.models.load_model). Such a model predicts, as one whose file has none of
-    // these; before Fit and Evaluate it needs Compile with keep_weights.
+    // False: leaves out optimizer, loss, metrics and the optimizer's state (compile of
+    // keras.models.load_model). Such a model predicts, as one whose file has none of these; before
+    // Fit and Evaluate it needs Compile.
     bool compile = true;
   };
   static absl::StatusOr<Model> Load(absl::string_view uri, const LoadOptions& options);

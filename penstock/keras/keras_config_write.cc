@@ -317,6 +317,10 @@ class Writer {
     for (const std::string& key : form.numbers) {
       if (config[key].is_array() && config[key].size() == 1) config[key] = Json(config[key][0]);
     }
+    for (const std::string& key : form.symmetric_ranges) {
+      const Json range = config[key];
+      if (range.is_array() && range[0] == -range[1].get<double>()) config[key] = range[1];
+    }
     const std::string class_name =
         form.class_name.empty() ? std::string(layer.class_name()) : form.class_name;
     Json keras = KerasObject(form.module.c_str(), class_name, std::move(config));

@@ -98,14 +98,6 @@ absl::StatusOr<std::vector<std::string>> ClassNamesOf(const save::Weights& file)
   return names;
 }
 
-// The training step of a model that was not compiled.
-train::StepResult NotCompiled(const train::StepContext& step) {
-  step.graph.Fail(absl::FailedPreconditionError(
-      "the model was loaded without arguments of Compile; call Compile with keep_weights before "
-      "Fit and Evaluate"));
-  return {};
-}
-
 // Whether the model is described with arguments of compile: not with a step of the program.
 bool IsDescribedCompiled(const train::Objective& objective) {
   return !objective.custom.has_value();
@@ -208,14 +200,11 @@ absl::StatusOr<SavedNetwork> ReadNetwork(const save::Weights& file,
 absl::StatusOr<SavedModel> ReadKerasModel(const save::Weights& file,
                                           const Model::LoadOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(SavedNetwork saved, ReadKerasNetwork(file, options.custom_layers));
-  CompileOptions compile{
-      .columns = options.columns, .client = options.client, .replicas = options.replicas};
+  CompileOptions compile = PredictionOnly(saved.network, options);
   PENSTOCK_ASSIGN_OR_RETURN(const Json config, CompileConfigOf(file));
   if (options.compile && config.is_object()) {
+    compile = {.columns = options.columns, .client = options.client, .replicas = options.replicas};
     PENSTOCK_RETURN_IF_ERROR(CompileFromKeras(config, saved.network, options, compile));
-  } else {
-    compile.loss = std::vector<LossArg>(saved.network.outputs().size(), LossArg("mse"));
-    compile.train_step = train::CustomStep{NotCompiled};
   }
   return SavedModel{.network = std::move(saved.network),
                     .compile = std::move(compile),

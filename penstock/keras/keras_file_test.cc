@@ -162,7 +162,7 @@ TEST_F(KerasFile, LoadsWithoutArgumentsOfCompile) {
   auto loaded = Model::Load(Path("x.keras"), {.client = client_, .compile = false});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   EXPECT_TRUE(loaded->Predict(x_).ok());
-  EXPECT_THAT(std::string(Train(*loaded).message()), HasSubstr("keep_weights"));
+  EXPECT_THAT(std::string(Train(*loaded).message()), HasSubstr("call Compile before Fit"));
 }
 
 }  // namespace keras_file_test

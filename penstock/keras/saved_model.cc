@@ -154,9 +154,21 @@ absl::StatusOr<nn::Network> NetworkFrom(const Json& description,
   return nn::Network::FromJson(description.at("network"), &custom_layers);
 }
 
+// The training step of a model that is not compiled.
+train::StepResult NotCompiled(const train::StepContext& step) {
+  step.graph.Fail(absl::FailedPreconditionError(
+      "the model was loaded without arguments of Compile; call Compile before Fit and Evaluate"));
+  return {};
+}
+
 absl::StatusOr<SavedModel> FromDescription(const Json& description, const NamedArrays& weights,
                                            const Model::LoadOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, NetworkFrom(description, options.custom_layers));
+  if (!options.compile) {
+    PENSTOCK_RETURN_IF_ERROR(CheckShapes(network, weights));
+    CompileOptions compile = PredictionOnly(network, options);
+    return SavedModel{std::move(network), std::move(compile), ClassNamesOf(description), weights};
+  }
   PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer,
                             nn::Optimizer::FromJson(description.at("optimizer")));
   CompileOptions compile{.optimizer = std::move(optimizer),
@@ -174,6 +186,14 @@ absl::StatusOr<SavedModel> FromDescription(const Json& description, const NamedA
 }
 
 }  // namespace
+
+CompileOptions PredictionOnly(const nn::Network& network, const Model::LoadOptions& options) {
+  CompileOptions compile{
+      .columns = options.columns, .client = options.client, .replicas = options.replicas};
+  compile.loss = std::vector<LossArg>(network.outputs().size(), LossArg("mse"));
+  compile.train_step = train::CustomStep{NotCompiled};
+  return compile;
+}
 
 absl::StatusOr<std::string> DescribeModel(const train::Objective& objective,
                                           const std::vector<std::string>& class_names) {

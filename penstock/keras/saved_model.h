@@ -29,6 +29,9 @@ struct SavedModel {
   std::vector<std::string> class_names;
   base::NamedArrays weights;  // of the network's variables
 };
+// Arguments of Compile for a model that predicts; Fit and Evaluate fail.
+CompileOptions PredictionOnly(const nn::Network& network, const Model::LoadOptions& options);
+
 // Parses the description, and checks that the file has the network's weights. User-defined layers
 // may throw.
 absl::StatusOr<SavedModel> ReadSavedModel(const save::Weights& file,

@@ -250,6 +250,8 @@ struct KerasForm {
   std::vector<std::string> along_axes = {};
   // Options that are lists of one number here, and numbers in Keras.
   std::vector<std::string> numbers = {};
+  // Options whose range [-f, f] Keras takes only as the number f.
+  std::vector<std::string> symmetric_ranges = {};
   // Options of Keras's operation of one input. Empty: an operation of two, of which one may be the
   // option "constant" here.
   std::vector<std::string> operation_options = {};

@@ -187,6 +187,7 @@ struct RandomShearLayer : LayerOf<RandomShearOptions> {
     config("x_factor", options_.x_factor)("y_factor", options_.y_factor);
     SamplingFields(config, options_);
   }
+  KerasForm keras_form() const override { return {.symmetric_ranges = {"x_factor", "y_factor"}}; }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = internal::ImageInput(ctx, inputs);
     if (!x.valid() || !internal::CheckSampling(ctx, SamplingOf(options_)) ||
