@@ -15,6 +15,7 @@
 #include "penstock/save/checkpoint_format.h"
 #include "penstock/save/keras_hdf5.h"
 #include "penstock/save/npz.h"
+#include "penstock/save/onnx/onnx_format.h"
 #include "penstock/save/pytorch.h"
 #include "penstock/save/quoted.h"
 #include "penstock/save/read_exactly.h"
@@ -117,7 +118,8 @@ absl::Span<const Format> Formats() {
       SafetensorsFormat(),  SafetensorsIndexFormat(), NpzFormat(),
       PyTorchZipFormat(),   PyTorchStreamFormat(),    XserFormat(),
       TensorBundleFormat(), SavedModelFormat(),       KerasWeightsFormat(),
-      KerasLegacyFormat(),  KerasArchiveFormat(),     CheckpointFormat(),
+      KerasLegacyFormat(),  KerasArchiveFormat(),     OnnxFormat(),
+      CheckpointFormat(),
   };
   return *table;
 }

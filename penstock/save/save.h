@@ -11,7 +11,7 @@
 //   npz.h          NumPy's .npz
 //   pytorch.h      PyTorch's .pt, .pth and .bin, torch_xla's xser; pickle.h parses their pickles
 //   keras_hdf5.h   Keras's .h5, .weights.h5 and .keras; hdf5/ reads and writes HDF5
-//   onnx/onnx.h    ONNX models, for prediction elsewhere
+//   onnx/onnx.h    ONNX models, for prediction elsewhere; onnx/onnx_format.h shows what they hold
 //   tensor_bundle.h  TensorFlow's checkpoints; leveldb_table.h reads and writes their index
 //   saved_model/     TensorFlow's SavedModel: programs and their weights
 //

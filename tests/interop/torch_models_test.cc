@@ -229,7 +229,7 @@ TEST_F(TorchModels, PretrainedEfficientNetLiteNamesWhatPhotographsShow) {
   ASSERT_TRUE(original.ok()) << original.status();
   int formats = 0;
   for (const save::Format& format : save::Formats()) {
-    if (format.write == nullptr) continue;
+    if (format.write == nullptr || format.name == "ONNX") continue;  // ONNX Runtime reads it below
     const std::string converted = *folder_ / absl::StrCat("torch", format.extensions[0]),
                       saved = *folder_ / absl::StrCat("lite0", format.extensions[0]);
     // Keras's files name variables by the layers of a network; .keras holds a whole model.

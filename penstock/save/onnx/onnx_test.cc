@@ -2,6 +2,7 @@
 // Runtime.
 #include "penstock/save/onnx/onnx.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -15,6 +16,7 @@
 #include "penstock/ir/ops.h"
 #include "penstock/save/onnx.pb.h"
 #include "penstock/save/onnx/translations.h"
+#include "penstock/save/save.h"
 #include "penstock/save/testing/faulty_file_system.h"
 #include "penstock/save/testing/onnx_cases.h"
 
@@ -384,6 +386,51 @@ TEST(Onnx, LeavesAWholeModelAfterEveryFault) {
     }
   }
   EXPECT_GT(faults, 10);
+}
+
+// What `penstock inspect` shows. Models are not read back.
+TEST(OnnxFormat, ShowsTensorsAndSignature) {
+  const auto fs = io::MakeMemoryFileSystem();
+  ASSERT_TRUE(WriteOnnx(*fs, kUri, Convolutions(), ConvolutionWeights(1),
+                        {.metadata = {{"class_names", "[]"}}})
+                  .ok());
+  const auto contents = Inspect(*fs, kUri);
+  ASSERT_TRUE(contents.ok()) << contents.status();
+  EXPECT_EQ(contents->format, "ONNX");
+  const auto kernel = std::find_if(contents->tensors.begin(), contents->tensors.end(),
+                                   [](const TensorInfo& one) { return one.name == "conv/kernel"; });
+  ASSERT_NE(kernel, contents->tensors.end());
+  EXPECT_EQ(kernel->shape, base::Shape({3, 3, 3, 3}));
+  EXPECT_EQ(kernel->num_bytes, 324);
+  EXPECT_EQ(contents->metadata.at("signature"),
+            "image: float32[batch,4,4,3] -> scores: float32[batch,4,4,3]");
+  EXPECT_EQ(contents->metadata.at("opset"), "17");
+  EXPECT_EQ(contents->metadata.at("class_names"), "[]");
+  EXPECT_THAT(std::string(ReadWeights(*fs, kUri).status().message()),
+              HasSubstr("not read back; use the file"));
+  EXPECT_THAT(std::string(WriteWeights(*fs, kUri, {.arrays = ConvolutionWeights(1)}).message()),
+              HasSubstr("export a model"));
+}
+
+TEST(OnnxFormat, RejectsDamagedModels) {
+  const auto fs = io::MakeMemoryFileSystem();
+  ASSERT_TRUE(WriteOnnx(*fs, kUri, Convolutions(), ConvolutionWeights(1)).ok());
+  const std::string bytes = *io::ReadFile(*fs, kUri);
+  const auto error_of = [&](const std::string& damaged) {
+    EXPECT_TRUE(io::WriteFile(*fs, kUri, damaged).ok());
+    const absl::Status status = Inspect(*fs, kUri).status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error_of(bytes.substr(0, bytes.size() / 2)), HasSubstr("model.onnx: is damaged"));
+  ModelProto model;
+  ASSERT_TRUE(model.ParseFromString(bytes));
+  model.mutable_graph()->mutable_initializer(0)->set_dims(0, int64_t{1} << 62);
+  EXPECT_THAT(error_of(model.SerializeAsString()), HasSubstr("shape [4611686018427387904,"));
+  model.mutable_graph()->mutable_initializer(0)->set_dims(0, -1);
+  EXPECT_THAT(error_of(model.SerializeAsString()), HasSubstr("shape [-1,"));
+  model.clear_graph();
+  EXPECT_THAT(error_of(model.SerializeAsString()), HasSubstr("not an ONNX model"));
 }
 
 }  // namespace onnx_test
