@@ -287,6 +287,7 @@ class Train : public Command {
     return keras::FitOnCachedFeatures(setup.model, setup.dataset,
                                       {.folder = transfer_.features_folder(),
                                        .until = LayerBeforeHead(setup.model.network()),
+                                       .inference = true,
                                        .batch_size = shards_.batch_size,
                                        .termination = checkpoints_.termination()},
                                       fit);

@@ -146,7 +146,8 @@ absl::StatusOr<History> Train(Model& model, train::Trainer& whole, const data::D
                               const CachedFeatures& cache, const FitOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckArguments(whole, cache, options));
   const nn::Network& network = whole.objective().network;
-  PENSTOCK_ASSIGN_OR_RETURN(const SplitNetwork split, SplitNetworkAt(network, cache.until));
+  PENSTOCK_ASSIGN_OR_RETURN(const SplitNetwork split,
+                            SplitNetworkAt(network, cache.until, cache.inference));
   if (const absl::Status status = split.features.CheckSerializable(); !status.ok()) {
     return base::WithContext(status, "a change of the network could not be noticed");
   }

@@ -37,6 +37,10 @@ struct CachedFeatures {
   // Name of the layer whose output is stored: the last frozen layer, through which all inputs reach
   // the outputs.
   std::string until;
+  // Computes the layers up to `until` as in prediction although training computes something else
+  // (Keras's base_model(x, training=False)): dropout in the backbone, as EfficientNet has it, is
+  // left out. Their weights must be frozen all the same. False: such layers are an error.
+  bool inference = false;
   // Rows per batch while features are computed.
   int64_t batch_size = 32;
   // On SIGTERM (base/termination_signal.h) computing features ends with History::interrupted; they

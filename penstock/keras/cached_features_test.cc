@@ -199,20 +199,62 @@ TEST_F(CachedFeaturesTest, NestedBackboneIsSplitBehindIt) {
   ExpectNear(*cached.GetWeights(), *whole.GetWeights());
 }
 
-TEST_F(CachedFeaturesTest, MixedPrecisionAndSeveralReplicas) {
-  CompileOptions options = Options();
-  options.dtype_policy = "mixed_bfloat16";
-  options.client = runtime::TestClient(2);
-  options.replicas = 2;
-  Model whole = Frozen({}, options), cached = Frozen({}, options);
-  const Dataset train = Dataset::FromArrays(columns_).Batch(8);
-  const auto expected = whole.Fit(train, Fitting(2));
+TEST_F(CachedFeaturesTest, SeveralInputsAndOutputs) {
+  const auto model = [] {
+    const nn::Symbol a = Input({.shape = {4, 4, 2}, .name = "image"});
+    const nn::Symbol b = Input({.shape = {2}, .name = "more"});
+    const nn::Symbol pooled = GlobalAveragePooling2D()(Conv2D({.filters = 3, .name = "conv"})(a));
+    const nn::Symbol both = Concatenate({.name = "both"})({pooled, b});
+    const nn::Layer shared = Dense({.units = 5, .activation = "relu"});
+    const nn::Symbol x = Dense({.units = 5})(shared(both));
+    Model out({a, b}, {Dense({.units = 2, .name = "p"})(shared(x)),
+                       Dense({.units = 1, .name = "q"})(Add()({x, shared(both)}))});
+    EXPECT_TRUE(out.SetTrainable(false, {"conv"}).ok());
+    CompileOptions options = Options();
+    options.optimizer =
+        SGD({.learning_rate = ExponentialDecay(
+                 {.initial_learning_rate = 0.1, .decay_steps = 2, .decay_rate = 0.5}),
+             .momentum = 0.9,
+             .use_ema = true});
+    options.loss = LossesArg::ByName{{"p", "mse"}, {"q", "mae"}};
+    options.loss_weights = {{"q", 0.5}};
+    options.columns = {.sample_weights = {"sample_weight"}};
+    EXPECT_TRUE(out.Compile(options).ok());
+    return out;
+  };
+  NamedArrays columns = {{"q", Uniform({kRows, 1}, 5)},
+                         {"more", Uniform({kRows, 2}, 6)},
+                         {"p", *columns_.Find("y")},
+                         {"image", *columns_.Find("image")},
+                         {"sample_weight", *columns_.Find("sample_weight")}};
+  const Dataset train = Dataset::FromArrays(columns).Shuffle(9, {.seed = 4}).Batch(8);
+  Model whole = model(), cached = model();
+  const auto expected = whole.Fit(train, Fitting(3));
+  ASSERT_TRUE(expected.ok()) << expected.status();
   const auto got =
-      FitOnCachedFeatures(cached, train, {.folder = kFolder, .until = "pool"}, Fitting(2));
+      FitOnCachedFeatures(cached, train, {.folder = kFolder, .until = "both"}, Fitting(3));
   ASSERT_TRUE(got.ok()) << got.status();
-  for (int e = 0; e < 2; ++e) {
-    EXPECT_NEAR(*got->epochs[e].Find("loss"), *expected->epochs[e].Find("loss"), 1e-2);
+  ExpectNear(*got, *expected);
+  ExpectNear(*cached.GetWeights(), *whole.GetWeights());
+}
+
+TEST_F(CachedFeaturesTest, MixedPrecisionAndSeveralReplicas) {
+  const Dataset train = Dataset::FromArrays(columns_).Batch(8);
+  for (const char* policy : {"mixed_bfloat16", "mixed_float16"}) {
+    CompileOptions options = Options();
+    options.dtype_policy = policy;
+    options.client = runtime::TestClient(2);
+    options.replicas = 2;
+    Model whole = Frozen({}, options), cached = Frozen({}, options);
+    const auto expected = whole.Fit(train, Fitting(2));
+    const auto got =
+        FitOnCachedFeatures(cached, train, {.folder = kFolder, .until = "pool"}, Fitting(2));
+    ASSERT_TRUE(got.ok()) << got.status();
+    for (int e = 0; e < 2; ++e) {
+      EXPECT_NEAR(*got->epochs[e].Find("loss"), *expected->epochs[e].Find("loss"), 1e-2) << policy;
+    }
   }
+  EXPECT_EQ(NumSets(), 2);
 }
 
 TEST_F(CachedFeaturesTest, SetIsReusedAndAChangeMakesAnother) {
@@ -391,6 +433,13 @@ TEST_F(CachedFeaturesTest, RefusesFeaturesThatChange) {
 
   Model dropout = Frozen({Dropout({.rate = 0.5, .name = "drop"})});
   EXPECT_THAT(Refusal(dropout, train), HasSubstr("layer 'drop' computes something else"));
+  // Unless it is to be computed as in prediction: as if there were no dropout.
+  CachedFeatures inference{.folder = "memory://other/features", .until = "pool", .inference = true};
+  Model without = Frozen();
+  EXPECT_TRUE(FitOnCachedFeatures(dropout, train, inference, Fitting(1)).ok());
+  EXPECT_TRUE(without.Fit(train, Fitting(1)).ok());
+  ExpectNear(*dropout.GetWeights(), *without.GetWeights());
+  reads_ = 0;
   Model augmented = Frozen({RandomFlip({.name = "flip"})});
   EXPECT_THAT(Refusal(augmented, train), HasSubstr("layer 'flip'"));
   Model normalized =

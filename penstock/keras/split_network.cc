@@ -172,9 +172,7 @@ absl::StatusOr<std::string> FirstThatDiffers(const Network& part) {
 }
 
 // Whether every epoch computes the same features as a prediction.
-absl::Status CheckSameInTraining(const Network& part, const std::string& until) {
-  PENSTOCK_ASSIGN_OR_RETURN(const Traced training, Trace(part, true));
-  PENSTOCK_ASSIGN_OR_RETURN(const Traced prediction, Trace(part, false));
+absl::Status CheckSameInTraining(const Network& part, const Traced& training) {
   if (!training.assigned.empty()) {
     const std::string& variable = training.assigned[0];
     return absl::InvalidArgumentError(absl::StrCat(
@@ -182,13 +180,17 @@ absl::Status CheckSameInTraining(const Network& part, const std::string& until) 
         "its layer before Compile: model.SetTrainable(false, {\"",
         variable.substr(0, variable.find('/')), "\"})"));
   }
-  if (training.text != prediction.text) {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::string layer, FirstThatDiffers(part));
-    return absl::InvalidArgumentError(absl::StrCat(
-        "layer '", layer, "' computes something else in training than in prediction (random ",
-        "augmentation, dropout), so the features differ from epoch to epoch; leave it out, or ",
-        "train without cached features"));
-  }
+  PENSTOCK_ASSIGN_OR_RETURN(const Traced prediction, Trace(part, false));
+  if (training.text == prediction.text) return absl::OkStatus();
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string layer, FirstThatDiffers(part));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "layer '", layer, "' computes something else in training than in prediction (random ",
+      "augmentation, dropout), so the features differ from epoch to epoch; leave it out, have it ",
+      "computed as in prediction (CachedFeatures::inference), or train without cached features"));
+}
+
+// Whether the features are all that the head needs.
+absl::Status CheckSufficient(const Traced& training, const std::string& until) {
   if (training.adds_loss) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a layer up to '", until, "' adds to the loss (an activity regularizer, AddLoss), which ",
@@ -204,7 +206,8 @@ absl::Status CheckSameInTraining(const Network& part, const std::string& until) 
 
 }  // namespace
 
-absl::StatusOr<SplitNetwork> SplitNetworkAt(const Network& network, const std::string& until) {
+absl::StatusOr<SplitNetwork> SplitNetworkAt(const Network& network, const std::string& until,
+                                            bool inference) {
   PENSTOCK_ASSIGN_OR_RETURN(const Symbol split, SymbolAt(network, until));
   SplitNetwork out;
   out.features =
@@ -217,7 +220,9 @@ absl::StatusOr<SplitNetwork> SplitNetworkAt(const Network& network, const std::s
         absl::StrCat("no layer behind '", until, "' is trained; name an earlier layer"));
   }
   PENSTOCK_RETURN_IF_ERROR(CheckFrozen(network, out.features));
-  PENSTOCK_RETURN_IF_ERROR(CheckSameInTraining(out.features, until));
+  PENSTOCK_ASSIGN_OR_RETURN(const Traced training, Trace(out.features, /*training=*/true));
+  if (!inference) PENSTOCK_RETURN_IF_ERROR(CheckSameInTraining(out.features, training));
+  PENSTOCK_RETURN_IF_ERROR(CheckSufficient(training, until));
   return out;
 }
 

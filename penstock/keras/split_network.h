@@ -17,11 +17,13 @@ struct SplitNetwork {
   nn::Network head;
 };
 
-// Splits a compiled model's network. INVALID_ARGUMENT, with the layer and what to do, if
-//   - `until` is no layer, has several outputs, or is not the only way from inputs to outputs;
-//   - training changes a variable up to it, or computes something else there than prediction does
-//     (dropout, augmentation, batch normalization that is not frozen);
-//   - its output has a mask, or a layer up to it adds to the loss.
-absl::StatusOr<SplitNetwork> SplitNetworkAt(const nn::Network& network, const std::string& until);
+// Splits a compiled model's network. INVALID_ARGUMENT, with the layer and what to do, if `until` is
+// no layer, has several outputs, or is not the only way from inputs to outputs; if training changes
+// a variable up to it, or computes something else there than prediction does (dropout,
+// augmentation, batch normalization that is not frozen); if its output has a mask, or a layer up to
+// it adds to the loss. `inference`: CachedFeatures::inference, the features may be other ones in
+// training.
+absl::StatusOr<SplitNetwork> SplitNetworkAt(const nn::Network& network, const std::string& until,
+                                            bool inference);
 
 }  // namespace penstock::keras

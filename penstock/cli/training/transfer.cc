@@ -85,8 +85,9 @@ void Transfer::Describe(Options& options) {
       .ShowDefault();
   options
       .Add("--cache-features", features_folder_,
-           "Folder for the frozen layers' outputs: each image passes through them once, instead of "
-           "in every epoch, and later runs use them again")
+           "Folder for the frozen layers' outputs: each image passes through them once (in "
+           "inference "
+           "mode, without dropout) instead of in every epoch, and later runs use them again")
       .Needs("--freeze");
 }
 
