@@ -23,6 +23,7 @@
 #include "penstock/cli/training_setup.h"
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
+#include "penstock/keras/cached_features.h"
 #include "penstock/keras/keras.h"
 #include "penstock/models/models.h"
 #include "penstock/save/save.h"
@@ -88,6 +89,11 @@ class Train : public Command {
     PENSTOCK_RETURN_IF_ERROR(recipe_.Check());
     PENSTOCK_RETURN_IF_ERROR(augmentation_.Check());
     PENSTOCK_RETURN_IF_ERROR(transfer_.Check(epochs_));
+    if (!transfer_.features_folder().empty() && augmentation_.any()) {
+      return absl::InvalidArgumentError(
+          "--cache-features computes the frozen layers once for each image, which must not change "
+          "from epoch to epoch: leave out --augment and --shift, or --cache-features");
+    }
     PENSTOCK_ASSIGN_OR_RETURN(ShardFacts facts, ReadShardFacts(shards_.data));
     if (classes_ > 0) facts.classes = classes_;
     if (facts.classes <= 0) {
@@ -255,7 +261,7 @@ class Train : public Command {
     PENSTOCK_ASSIGN_OR_RETURN(fit.class_weight, recipe_.ClassWeights(shards_.data));
     fit.callbacks = Callbacks(transfer_.has_second_stage() ? "frozen" : "");
     fit.profile = Profile();
-    PENSTOCK_ASSIGN_OR_RETURN(train::History history, setup.model.Fit(setup.dataset, fit));
+    PENSTOCK_ASSIGN_OR_RETURN(train::History history, FitFrozen(setup, fit));
     if (!transfer_.has_second_stage()) return history;
     if (!history.stop_reason.empty() && !StoppedByPatience(history)) return history;
 
@@ -273,6 +279,19 @@ class Train : public Command {
     history.stop_reason = second.stop_reason;
     history.interrupted = second.interrupted;
     return history;
+  }
+
+  // The training, or the stage of it with the layers of --freeze frozen.
+  absl::StatusOr<train::History> FitFrozen(TrainingSetup& setup,
+                                           const keras::FitOptions& fit) const {
+    if (transfer_.features_folder().empty()) return setup.model.Fit(setup.dataset, fit);
+    return keras::FitOnCachedFeatures(setup.model, setup.dataset,
+                                      {.folder = transfer_.features_folder(),
+                                       .until = LayerBeforeHead(setup.model.network()),
+                                       .inference = true,
+                                       .batch_size = shards_.batch_size,
+                                       .termination = checkpoints_.termination()},
+                                      fit);
   }
 
   // Number of steps of `epochs` epochs; --steps is that of all of them.
@@ -303,7 +322,8 @@ class Train : public Command {
     }
     for (const auto& [option, folder] :
          {std::pair("--tensorboard", &tensorboard_), std::pair("--profile", &profile_),
-          std::pair("--dump-hlo", &device_.dump_hlo)}) {
+          std::pair("--dump-hlo", &device_.dump_hlo),
+          std::pair("--cache-features", &transfer_.features_folder())}) {
       if (folder->empty()) continue;
       PENSTOCK_RETURN_IF_ERROR(base::WithContext(io::CheckWritableFolder(fs, *folder), option));
     }

@@ -239,6 +239,30 @@ class TrainOptionsTest : public testing::CommandFixture {
            EXPECT_THAT(Error({"--freeze", "*"}), HasSubstr("no layer to train"));
            EXPECT_THAT(Error({"--freeze", "abacus"}), HasSubstr("abacus"));
          }},
+        {"--cache-features",
+         [this] {
+           // The same classifier as without it, and the images pass through the network once.
+           const Arguments frozen{"--weights", Weights(), "--freeze", "backbone", "--shuffle", "0"};
+           Arguments cached = frozen;
+           cached.insert(cached.end(), {"--cache-features", Path("features")});
+           const keras::Model before = Loaded(Weights()), plain = Saved(frozen);
+           for (const char* run : {"first", "second"}) {
+             const keras::Model after = Saved(cached);
+             EXPECT_EQ(KernelsThatDiffer(before, after), 1) << run;
+             EXPECT_EQ(FilesIn("features"), 3u) << run << ": manifest, lock and a shard";
+             for (const auto& [name, array] : *plain.GetWeights()) {
+               const base::Array mine = *after.GetWeights()->Get(name);
+               for (int64_t i = 0; i < array.num_elements(); ++i) {
+                 EXPECT_NEAR(mine.data<float>()[i], array.data<float>()[i], 1e-4) << name;
+               }
+             }
+           }
+           EXPECT_THAT(Error({"--cache-features", Path("f")}), HasSubstr("--freeze"));
+           cached.insert(cached.end(), {"--augment", "flip"});
+           EXPECT_THAT(Error(cached), HasSubstr("leave out --augment"));
+           EXPECT_THAT(Error({"--freeze", "backbone", "--cache-features", "/proc/none"}),
+                       HasSubstr("--cache-features"));
+         }},
         {"--unfreeze-after",
          [this] {
            const Arguments options{"--weights", Weights(),          "--freeze",

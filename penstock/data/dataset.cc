@@ -65,6 +65,12 @@ Dataset Dataset::Make(std::shared_ptr<const Stage> stage, std::vector<Dataset> i
   return out;
 }
 
+Dataset Dataset::Of(std::shared_ptr<const Description> description) {
+  Dataset out;
+  out.description_ = std::move(description);
+  return out;
+}
+
 Dataset Dataset::From(std::shared_ptr<const Stage> source) { return Make(std::move(source), {}); }
 
 Dataset Dataset::Then(std::shared_ptr<const Stage> stage) const {

@@ -597,6 +597,10 @@ class Dataset {
   // Uses `options.file_system` and `options.host.count` only. TFRecord shards are counted by the
   // indices beside them (record/tfrecord_index.h), which pack writes and global_shuffle makes.
   absl::StatusOr<int64_t> Cardinality(const IteratorOptions& options = {}) const;
+  // Fingerprint of what the elements are made of besides the description: names, sizes and versions
+  // (modification times) of the files, contents of arrays. With ToString() it identifies the
+  // elements, apart from user-defined functions. Uses `options.file_system`.
+  absl::StatusOr<std::string> SourceFingerprint(const IteratorOptions& options = {}) const;
   // Names of the classes that the source's labels number, in their order, whatever stages follow:
   // of FromImageFolder. Empty where the source has none.
   const std::vector<std::string>& class_names() const;
@@ -610,7 +614,8 @@ class Dataset {
   // The pipeline as a graph in the DOT language: `dot -Tsvg`.
   std::string Dot() const;
 
-  // Internal representation of a Dataset: a tree that grows at its root. For PipelinePlan.
+  // Internal representation of a Dataset: a tree that grows at its root. For PipelinePlan, and for
+  // those who take a dataset apart.
   struct Description {
     std::shared_ptr<const Stage> stage;
     std::vector<std::shared_ptr<const Description>> inputs;
@@ -618,6 +623,8 @@ class Dataset {
   };
   const Description& description() const { return *description_; }
   const std::shared_ptr<const Description>& shared_description() const { return description_; }
+  // The dataset that ends with a stage of another one.
+  static Dataset Of(std::shared_ptr<const Description> description);
 
  private:
   Dataset() = default;

@@ -41,6 +41,9 @@ struct HostShard;
 
 struct ResolveContext {
   std::shared_ptr<io::FileSystem> file_system = {};
+  // SourceFingerprint: also what is not free, the versions of files in object stores (listings) and
+  // the whole contents of arrays. Caches do without, and stay valid.
+  bool exact = false;
 };
 
 // Counters of one stage, the source of StageStats. Thread-safe.
@@ -158,6 +161,13 @@ class Stage {
   virtual absl::StatusOr<std::string> SourceFingerprint(const ResolveContext&) const {
     return std::string();
   }
+  // What of its output differs between two passes over the same input or files, for those who
+  // compute something once and use it in every epoch:
+  //   kNothing, kOrder   nothing; the order of the elements
+  //   kElements          the elements, which are drawn or changed at random
+  //   kUnknown           it calls a user-defined function that has no name (CallOf)
+  enum class Varies { kNothing, kOrder, kElements, kUnknown };
+  virtual Varies varies() const { return Varies::kNothing; }
   // Advice that reduces the memory it reserves, for an error: "a smaller buffer".
   virtual std::string memory_advice() const { return ""; }
   // Number of I/O threads that its jobs use for blocking on storage.
@@ -166,6 +176,13 @@ class Stage {
   virtual const std::vector<std::string>* class_names() const { return nullptr; }
 
   std::string ToString() const;  // "Shuffle(2048, seed=1)"
+
+ protected:
+  // varies() of a stage that calls a user-defined function: a name other than the options' default
+  // tells it from others, and says that it computes the same in every pass.
+  static Varies CallOf(absl::string_view name, absl::string_view default_name = "function") {
+    return name == default_name ? Varies::kUnknown : Varies::kNothing;
+  }
 };
 
 // Arguments of Stage::MakeNode.

@@ -340,6 +340,9 @@ absl::StatusOr<DeviceBatch> Feed::Place() {
     PENSTOCK_ASSIGN_OR_RETURN(out.replicas[r].emplace_back(),
                               PutNumbers(r, {ExamplesOf(r)}, sent_[r].counts));
   }
+  for (const auto& [name, array] : read_) {
+    if (!options_.with_labels && !Has(names_, name)) out.others.Set(name, array);
+  }
   read_ = NamedArrays();
   return out;
 }

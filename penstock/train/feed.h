@@ -45,6 +45,8 @@ struct DeviceBatch {
   int64_t steps = 1;     // number of batches; a stack has space for types->depth
   int64_t examples = 0;  // real ones, without padding, of all replicas and batches
   int64_t bytes = 0;     // of one batch, all replicas
+  // Without labels: the columns that are not the network's inputs, on the host.
+  base::NamedArrays others = {};
   // Types of one replica's part. Batches of one feed share the object as long as their types do not
   // change, so comparing the pointers suffices to decide whether the same program applies.
   std::shared_ptr<const BatchTypes> types;

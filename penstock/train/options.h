@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -132,6 +133,11 @@ struct PredictOptions {
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   ReadOptions read = {};
 };
+
+// Takes the outputs of one batch of Trainer::PredictEach: `outputs` has an array of rows for each of
+// the network's outputs, `others` the columns of the dataset that are not the network's inputs.
+using TakePredictions = std::function<absl::Status(const base::NamedArrays& others,
+                                                   const std::vector<base::Array>& outputs)>;
 
 // INVALID_ARGUMENT, naming the option, if one is invalid or a callback is null.
 absl::Status CheckOptions(const FitOptions& options);

@@ -159,11 +159,21 @@ absl::StatusOr<std::vector<Array>> Trainer::Predict(const ArraysArg& x,
   return PredictBatches(rows.Batch(options.batch_size.value_or(kDefaultBatchSize)), options);
 }
 
+absl::Status Trainer::PredictEach(const data::Dataset& dataset, const TakePredictions& take,
+                                  const PredictOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(
+      CheckNotForArrays(options.batch_size.has_value() ? "batch_size" : nullptr));
+  PENSTOCK_RETURN_IF_ERROR(CheckOptions(options));
+  return PredictBatches(dataset, options, &take).status();
+}
+
 absl::StatusOr<std::vector<Array>> Trainer::PredictBatches(const data::Dataset& dataset,
-                                                           const PredictOptions& options) {
+                                                           const PredictOptions& options,
+                                                           const TakePredictions* take) {
   return base::CatchExceptions([&] {
     CallbackList callbacks(WithProgressLine(options.callbacks, options.verbose));
-    return PredictionLoop(*model_, FirstBatches(dataset, options.steps), options.read, callbacks)
+    return PredictionLoop(*model_, FirstBatches(dataset, options.steps), options.read, callbacks,
+                          take)
         .Run();
   });
 }
@@ -175,6 +185,7 @@ absl::Status Trainer::SetLearningRate(double rate) { return model_->SetLearningR
 absl::StatusOr<NamedArrays> Trainer::State() const { return model_->State(); }
 absl::Status Trainer::SetState(const NamedArrays& state) { return model_->SetState(state); }
 
+const TrainerOptions& Trainer::options() const { return model_->options(); }
 const Objective& Trainer::objective() const { return model_->objective(); }
 const Strategy& Trainer::strategy() const { return model_->strategy(); }
 const Columns& Trainer::columns() const { return model_->options().columns; }

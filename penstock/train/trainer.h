@@ -46,6 +46,11 @@ class Trainer {
                                              const PredictOptions& options = {});
   absl::StatusOr<std::vector<Array>> Predict(const ArraysArg& x,
                                              const PredictOptions& options = {});
+  // The same batch by batch, for outputs that need not fit into memory: `take` is called for each
+  // batch in order, on this thread, while the devices compute the next ones. Its error ends the
+  // pass.
+  absl::Status PredictEach(const data::Dataset& dataset, const TakePredictions& take,
+                           const PredictOptions& options = {});
 
   // Variables of the network, by name.
   absl::StatusOr<NamedArrays> Weights() const;
@@ -60,6 +65,8 @@ class Trainer {
   absl::StatusOr<NamedArrays> State() const;
   absl::Status SetState(const NamedArrays& state);
 
+  // As given to Create, without the initial weights.
+  const TrainerOptions& options() const;
   const Objective& objective() const;
   const Strategy& strategy() const;
   const Columns& columns() const;
@@ -78,7 +85,8 @@ class Trainer {
   absl::StatusOr<Logs> EvaluateBatches(const data::Dataset& dataset,
                                        const EvaluateOptions& options);
   absl::StatusOr<std::vector<Array>> PredictBatches(const data::Dataset& dataset,
-                                                    const PredictOptions& options);
+                                                    const PredictOptions& options,
+                                                    const TakePredictions* take = nullptr);
 
   const std::unique_ptr<DeviceModel> model_;
   std::atomic<bool> fitting_{false};

@@ -21,6 +21,7 @@ class Augmentation {
   std::vector<nn::Layer> Layers() const;
   // Mixtures of the images of a batch.
   std::vector<nn::BatchAugmentation> Mixtures() const;
+  bool any() const { return !augment_.empty() || shift_ > 0; }
   // Maximum shift, as a fraction of the image size.
   double shift() const { return shift_; }
 

@@ -21,6 +21,9 @@ class Checkpoints {
   // From now on SIGTERM saves a checkpoint and ends the training (exit code 75).
   absl::Status CatchTermination();
 
+  // Null before CatchTermination, and without checkpoints.
+  const std::shared_ptr<const base::TerminationSignal>& termination() const { return termination_; }
+
   // The folder; empty: no checkpoints.
   const std::string& folder() const { return folder_; }
   // The callback of a stage of the training, with checkpoints in a folder of that name; empty:

@@ -51,6 +51,18 @@ std::string HeadOf(const nn::Network& network) {
   return "";
 }
 
+std::string LayerBeforeHead(const nn::Network& network) {
+  const std::vector<nn::Network::Use>& uses = network.uses();
+  const std::string head = HeadOf(network);
+  auto use = std::find_if(uses.begin(), uses.end(), [&](const auto& u) { return u.name == head; });
+  if (use == uses.end()) return "";
+  do {
+    if (use->inputs.empty()) break;
+    use = uses.begin() + use->inputs[0].use;
+  } while (use->layer.valid() && use->layer.class_name() == "Dropout");
+  return use->name;
+}
+
 void Transfer::Describe(Options& options) {
   options.Add("--weights", weights_,
               "File with the initial weights, in any format that `penstock inspect` knows");
@@ -71,6 +83,12 @@ void Transfer::Describe(Options& options) {
            "Factor of the learning rate after --unfreeze-after")
       .AboveZero(1e3)
       .ShowDefault();
+  options
+      .Add("--cache-features", features_folder_,
+           "Folder for the frozen layers' outputs: each image passes through them once (in "
+           "inference "
+           "mode, without dropout) instead of in every epoch, and later runs use them again")
+      .Needs("--freeze");
 }
 
 absl::Status Transfer::Check(int epochs) const {

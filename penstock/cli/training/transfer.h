@@ -28,6 +28,9 @@ class Transfer {
   // Factor of the learning rate after unfreezing.
   double second_stage_factor() const { return unfreeze_factor_; }
 
+  // Folder of cached features; empty: none.
+  const std::string& features_folder() const { return features_folder_; }
+
   // Freezes the layers of --freeze. Before Compile.
   absl::Status Freeze(const keras::Model& model) const;
   // Loads the weights into a compiled model and prints what was loaded to stderr.
@@ -39,9 +42,12 @@ class Transfer {
   bool new_head_ = false;
   int unfreeze_after_ = 0;
   double unfreeze_factor_ = 0.1;
+  std::string features_folder_;
 };
 
 // Name of the head of a network; empty if it has no weights.
 std::string HeadOf(const nn::Network& network);
+// Name of the layer whose output the head reads; dropout in between is the head's.
+std::string LayerBeforeHead(const nn::Network& network);
 
 }  // namespace penstock::cli

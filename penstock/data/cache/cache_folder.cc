@@ -382,6 +382,13 @@ std::shared_ptr<const Stage> MakeCacheFolder(const Dataset& input, std::string f
                                             input.shared_description());
 }
 
+absl::StatusOr<std::string> Dataset::SourceFingerprint(const IteratorOptions& options) const {
+  return SourcesOf(*description_,
+                   {.file_system = options.file_system != nullptr ? options.file_system
+                                                                  : io::FileSystem::Default(),
+                    .exact = true});
+}
+
 Dataset Dataset::Snapshot(std::string folder, SnapshotOptions options) const {
   const StoreOptions store = {
       .name = "Snapshot", .kind = "snapshot", .shard_bytes = options.shard_bytes};

@@ -25,6 +25,9 @@ class FromSnapshotStage : public Stage {
         stored_(std::move(stored)) {}
 
   absl::string_view name() const override { return "FromSnapshot"; }
+  Varies varies() const override {
+    return options_.shuffle_files ? Varies::kOrder : Varies::kNothing;
+  }
   std::string Parameters() const override {
     return absl::StrCat(io::DisplayName(folder_),
                         PrintFileInterleave(options_.parallel_files, options_.block_length),
@@ -45,8 +48,8 @@ class FromSnapshotStage : public Stage {
                                       const ResolveContext&) const override {
     return stored_->elements;
   }
-  absl::StatusOr<std::string> SourceFingerprint(const ResolveContext&) const override {
-    return FilesFingerprint(*file_system_, stored_->files);
+  absl::StatusOr<std::string> SourceFingerprint(const ResolveContext& context) const override {
+    return FilesFingerprint({.file_system = file_system_, .exact = context.exact}, stored_->files);
   }
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {

@@ -28,6 +28,25 @@ absl::StatusOr<std::vector<io::FileInfo>> FindInfos(io::FileSystem& file_system,
   return files;
 }
 
+// What listings say about files that are not local: one request for a thousand files of a folder,
+// instead of one for each. Single files and folders that cannot be listed are left out.
+absl::StatusOr<absl::flat_hash_map<std::string, io::FileInfo>> ListedInfos(
+    io::FileSystem& file_system, const std::vector<std::string>& files) {
+  absl::flat_hash_map<std::string, int64_t> folders;
+  for (const std::string& file : files) {
+    PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(file));
+    if (!uri.is_local()) ++folders[io::Dirname(file)];
+  }
+  absl::flat_hash_map<std::string, io::FileInfo> infos;
+  for (const auto& [folder, count] : folders) {
+    if (count == 1) continue;
+    const auto list = file_system.List(folder);
+    if (!list.ok()) continue;
+    for (const io::FileInfo& info : *list) infos[info.uri] = info;
+  }
+  return infos;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> FindFiles(io::FileSystem& file_system,
@@ -89,16 +108,27 @@ absl::StatusOr<std::vector<record::TfRecordIndex>> LoadIndices(
   return indices;
 }
 
-absl::StatusOr<std::string> FilesFingerprint(io::FileSystem& file_system,
+absl::StatusOr<std::string> FilesFingerprint(const ResolveContext& context,
                                              const std::vector<std::string>& files) {
+  absl::flat_hash_map<std::string, io::FileInfo> listed;
+  if (context.exact) {
+    PENSTOCK_ASSIGN_OR_RETURN(listed, ListedInfos(*context.file_system, files));
+  }
   uint32_t checksum = 0;
   for (const std::string& file : files) {
     PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(file));
     std::string state = file;
-    if (uri.is_local()) {
-      PENSTOCK_ASSIGN_OR_RETURN(const io::FileInfo info, file_system.Stat(file));
+    if (uri.is_local() || context.exact) {
+      const auto found = listed.find(file);
+      io::FileInfo info;
+      if (found != listed.end()) {
+        info = found->second;
+      } else {
+        PENSTOCK_ASSIGN_OR_RETURN(info, context.file_system->Stat(file));
+      }
       absl::StrAppend(&state, " ", info.size, " ",
                       static_cast<int64_t>(info.modified_unix_seconds * 1e6));
+      if (!info.version.empty()) absl::StrAppend(&state, " ", info.version);
     }
     checksum = record::ExtendCrc32c(checksum, absl::StrCat(state, "\n"));
   }

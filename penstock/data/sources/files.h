@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 
+#include "penstock/data/stage.h"
 #include "penstock/io/file_system.h"
 #include "penstock/record/tfrecord_index.h"
 
@@ -41,9 +42,10 @@ absl::StatusOr<std::vector<record::TfRecordIndex>> LoadIndices(
     absl::StatusOr<record::TfRecordIndex> (*load)(io::FileSystem&, absl::string_view),
     int parallel = 0);
 
-// Fingerprint of the files: their names, and the size and modification time of local ones. (A
-// request for each of thousands of files in an object store would take longer than reading them.)
-absl::StatusOr<std::string> FilesFingerprint(io::FileSystem& file_system,
+// Fingerprint of the files, by context.file_system: their names, and the size and modification time
+// of local ones, or exactly of all, with their versions. (A request for each of thousands of files
+// in an object store would take longer than reading them; exact fingerprints list their folders.)
+absl::StatusOr<std::string> FilesFingerprint(const ResolveContext& context,
                                              const std::vector<std::string>& files);
 
 // Whether any of them is in an object store, where each request costs a round trip.

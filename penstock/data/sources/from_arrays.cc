@@ -100,18 +100,19 @@ class FromArraysStage : public Stage {
     return arrays_[0].second.dim(0);
   }
 
-  // Of the first of the elements: enough to tell one data set from another.
-  absl::StatusOr<std::string> SourceFingerprint(const ResolveContext&) const override {
-    constexpr int64_t kMaxBytes = 1 << 20, kMaxStrings = 1000;
+  // Of the first of the elements, enough to tell one data set from another, or exactly of all.
+  absl::StatusOr<std::string> SourceFingerprint(const ResolveContext& context) const override {
+    const int64_t max_bytes = context.exact ? INT64_MAX : 1 << 20;
+    const size_t max_strings = context.exact ? SIZE_MAX : 1000;
     uint32_t checksum = 0;
     for (const auto& [name, array] : arrays_) {
       if (array.dtype() == base::DType::kString) {
         const auto strings = array.values<absl::string_view>();
-        for (absl::string_view s : strings.subspan(0, kMaxStrings)) {
+        for (absl::string_view s : strings.subspan(0, max_strings)) {
           checksum = record::ExtendCrc32c(checksum, absl::StrCat(s.size(), " ", s));
         }
       } else if (array.num_bytes() > 0) {
-        const auto bytes = static_cast<size_t>(std::min(array.num_bytes(), kMaxBytes));
+        const auto bytes = static_cast<size_t>(std::min(array.num_bytes(), max_bytes));
         checksum = record::ExtendCrc32c(
             checksum, absl::string_view(static_cast<const char*>(array.raw()), bytes));
       }

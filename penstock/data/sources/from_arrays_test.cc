@@ -59,5 +59,16 @@ TEST(FromArrays, RejectsDuplicateArrayNames) {
   EXPECT_EQ(Dataset::FromArrays(arrays).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(FromArrays, FingerprintIsOfEveryElement) {
+  base::Array numbers = base::Array::Zeros(base::DType::kF32, {1 << 20});
+  const auto of = [&] {
+    return *Dataset::FromArrays({{"x", numbers.Clone()}}).SourceFingerprint();
+  };
+  const std::string before = of();
+  EXPECT_EQ(of(), before);
+  numbers.mutable_data<float>()[(1 << 20) - 1] = 1;
+  EXPECT_NE(of(), before);
+}
+
 }  // namespace from_arrays_test
 }  // namespace penstock::data

@@ -215,6 +215,9 @@ class FromFilesStage : public Stage {
       : files_(std::move(files)), options_(options), small_files_(std::move(small_files)) {}
 
   absl::string_view name() const override { return "FromFiles"; }
+  Varies varies() const override {
+    return options_.shuffle_files ? Varies::kOrder : Varies::kNothing;
+  }
   std::string Parameters() const override {
     return absl::StrCat(PrintPatterns(files_.names()),
                         ", parallel_files=", PrintParallelFiles(options_.parallel_files),

@@ -182,6 +182,9 @@ class FromImageFolderStage : public Stage {
         small_files_(std::move(small_files)) {}
 
   absl::string_view name() const override { return "FromImageFolder"; }
+  Varies varies() const override {
+    return options_.shuffle_files ? Varies::kOrder : Varies::kNothing;
+  }
   std::string Parameters() const override {
     std::string text = io::DisplayName(folder_);
     if (found_.ok()) {
@@ -219,7 +222,7 @@ class FromImageFolderStage : public Stage {
   }
   absl::StatusOr<std::string> SourceFingerprint(const ResolveContext& context) const override {
     PENSTOCK_RETURN_IF_ERROR(found_.status());
-    return FilesFingerprint(*context.file_system, (*found_)->files);
+    return FilesFingerprint(context, (*found_)->files);
   }
   const std::vector<std::string>* class_names() const override {
     return found_.ok() ? &(*found_)->class_names : nullptr;

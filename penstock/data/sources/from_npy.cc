@@ -360,8 +360,10 @@ class FromNpyStage : public Stage {
     return streamed_->rows;
   }
   absl::StatusOr<std::string> SourceFingerprint(const ResolveContext& context) const override {
+    const auto& own = options_.file_system;
     return FilesFingerprint(
-        options_.file_system != nullptr ? *options_.file_system : *context.file_system, {uri_});
+        {.file_system = own != nullptr ? own : context.file_system, .exact = context.exact},
+        {uri_});
   }
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {

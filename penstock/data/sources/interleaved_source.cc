@@ -16,6 +16,9 @@ class InterleavedSourceStage : public Stage {
   }
 
   absl::string_view name() const override { return source_.name; }
+  Varies varies() const override {
+    return source_.shuffle_files ? Varies::kOrder : Varies::kNothing;
+  }
   std::string Parameters() const override {
     return absl::StrCat(
         PrintPatterns(source_.files.names()),

@@ -73,6 +73,7 @@ class RandomStage : public Stage {
   explicit RandomStage(RandomOptions options) : options_(options) {}
 
   absl::string_view name() const override { return "Random"; }
+  Varies varies() const override { return Varies::kElements; }
   std::string Parameters() const override {
     return absl::StrCat(PrintSeed(options_.seed),
                         options_.rerandomize_each_epoch ? "" : ", same in each epoch");
@@ -122,6 +123,7 @@ class RandomSeedStage : public RowStage {
   explicit RandomSeedStage(RandomSeedOptions options) : options_(std::move(options)) {}
 
   absl::string_view name() const override { return "RandomSeed"; }
+  Varies varies() const override { return Varies::kElements; }
   std::string Parameters() const override {
     const std::string seed = PrintSeed(options_.seed);
     return absl::StrCat(options_.column, seed.empty() ? "" : ", ", seed);

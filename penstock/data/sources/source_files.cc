@@ -32,7 +32,7 @@ std::string SourceFiles::ResolvedSources() const { return absl::StrJoin(names(),
 
 absl::StatusOr<std::string> SourceFiles::Fingerprint(const ResolveContext& context) const {
   PENSTOCK_ASSIGN_OR_RETURN(const SourceFiles found, Resolve(context));
-  return FilesFingerprint(*context.file_system, found.names());
+  return FilesFingerprint(context, found.names());
 }
 
 std::vector<std::string> FilesOfPass(const NodeContext& context, std::vector<std::string> files,

@@ -55,10 +55,25 @@ TEST(SourceFiles, FingerprintIsOfTheFilesThatMatchNow) {
   const SourceFiles described({"memory://d/*.txt"});
   const auto one = described.Fingerprint(context);
   ASSERT_OK(one);
-  EXPECT_EQ(*one, *FilesFingerprint(*context.file_system, {"memory://d/a.txt"}));
+  EXPECT_EQ(*one, *FilesFingerprint(context, {"memory://d/a.txt"}));
   EXPECT_THAT(*one, HasSubstr("1 files, "));
   ASSERT_OK(io::WriteFile(*context.file_system, "memory://d/b.txt", "x"));
   EXPECT_NE(*described.Fingerprint(context), *one);
+}
+
+TEST(SourceFiles, ExactFingerprintHasTheVersionsOfRemoteFiles) {
+  ResolveContext context = Files({"a.txt", "b.txt"});
+  const SourceFiles described({"memory://d/*.txt"});
+  const auto change = [&] {
+    const std::string before = *described.Fingerprint(context);
+    EXPECT_OK(io::WriteFile(*context.file_system, "memory://d/b.txt", "of another size"));
+    const bool changed = *described.Fingerprint(context) != before;
+    EXPECT_OK(io::WriteFile(*context.file_system, "memory://d/b.txt", "x"));
+    return changed;
+  };
+  EXPECT_FALSE(change()) << "caches of a remote data set stay valid";
+  context.exact = true;
+  EXPECT_TRUE(change());
 }
 
 TEST(SourceFiles, NamesWhatIsMissing) {

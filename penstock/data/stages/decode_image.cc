@@ -140,6 +140,10 @@ class DecodeImageStage : public RowStage {
   explicit DecodeImageStage(DecodeImageOptions options) : options_(std::move(options)) {}
 
   absl::string_view name() const override { return "DecodeImage"; }
+  Varies varies() const override {
+    const bool random = options_.random_crop.has_value() || options_.random_flip;
+    return random ? Varies::kElements : Varies::kNothing;
+  }
   std::string Parameters() const override {
     std::string out = absl::StrCat(options_.column, ", channels=", options_.channels);
     if (options_.height > 0) {

@@ -16,6 +16,7 @@ class FilterStage : public Stage {
       : predicate_(std::move(predicate)), options_(std::move(options)) {}
 
   absl::string_view name() const override { return "Filter"; }
+  Varies varies() const override { return CallOf(options_.name); }
   std::string Parameters() const override {
     return absl::StrCat(options_.name, ", C++ of this process");
   }

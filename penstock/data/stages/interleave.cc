@@ -369,6 +369,7 @@ class InterleaveStage : public Stage {
                                             options_.makes)) {}
 
   absl::string_view name() const override { return name_; }
+  Varies varies() const override { return CallOf(options_.name); }
   std::string Parameters() const override {
     const std::string turns = name_ == "FlatMap"
                                   ? ""

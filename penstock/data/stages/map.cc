@@ -66,6 +66,7 @@ class MapStage : public RowStage {
       : name_(std::move(name)), function_(std::move(function)), options_(std::move(options)) {}
 
   absl::string_view name() const override { return name_; }
+  Varies varies() const override { return CallOf(options_.name); }
   std::string Parameters() const override {
     return absl::StrCat(options_.name, ", C++ of this process");
   }

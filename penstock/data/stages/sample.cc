@@ -111,6 +111,7 @@ class SampleStage : public Stage {
       : weights_(std::move(weights)), options_(options) {}
 
   absl::string_view name() const override { return "Sample"; }
+  Varies varies() const override { return Varies::kElements; }
   std::string Parameters() const override {
     std::string out = absl::StrCat("weights=[", absl::StrJoin(weights_, ", "), "]");
     if (options_.seed.has_value()) absl::StrAppend(&out, ", seed=", *options_.seed);

@@ -29,6 +29,7 @@ class ScanStage : public Stage {
         options_(std::move(options)) {}
 
   absl::string_view name() const override { return "Scan"; }
+  Varies varies() const override { return CallOf(options_.name); }
   std::string Parameters() const override {
     return absl::StrCat(options_.name, " from ", initial_state_.ToString(),
                         ", C++ of this process");

@@ -153,6 +153,7 @@ class ShuffleStage : public Stage {
   ShuffleStage(int64_t buffer, ShuffleOptions options) : buffer_(buffer), options_(options) {}
 
   absl::string_view name() const override { return "Shuffle"; }
+  Varies varies() const override { return Varies::kOrder; }
   std::string Parameters() const override {
     std::string out = absl::StrCat(buffer_);
     if (options_.seed.has_value()) absl::StrAppend(&out, ", seed=", *options_.seed);

@@ -35,11 +35,13 @@ Array JoinRows(absl::Span<const Array> parts) {
 }  // namespace
 
 PredictionLoop::PredictionLoop(DeviceModel& model, const data::Dataset& dataset,
-                               const ReadOptions& read, CallbackList& callbacks)
+                               const ReadOptions& read, CallbackList& callbacks,
+                               const TakePredictions* take)
     : InferencePass(dataset, InOrder(model.IteratorOptionsFor(read, nullptr)),
                     /*training=*/nullptr),
       model_(model),
       callbacks_(callbacks),
+      take_(take),
       program_(model.programs(), ProgramKind::kPredict),
       parts_(model.objective().network.outputs().size()) {}
 
@@ -50,6 +52,7 @@ absl::StatusOr<std::vector<Array>> PredictionLoop::Run() {
       "PredictEnd", [&](Callback& c) { return c.PredictEnd(*this); }, status_);
   if (!status_.ok()) return status_;
   std::vector<Array> outputs;
+  if (take_ != nullptr) return outputs;
   for (const std::vector<Array>& parts : parts_) outputs.push_back(JoinRows(parts));
   return outputs;
 }
@@ -61,13 +64,14 @@ absl::Status PredictionLoop::PredictBatches() {
   Feed feed(std::move(iterator), model_.objective().network, model_.strategy(),
             {.columns = model_.options().columns, .with_labels = false});
   while (!stopped()) {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::optional<DeviceBatch> batch, feed.Next());
+    PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, feed.Next());
     if (!batch.has_value()) break;
+    if (take_ == nullptr) batch->others = NamedArrays();
     PENSTOCK_RETURN_IF_ERROR(Dispatch(*batch));
     if (pending_.size() > InFlight::kLimit) PENSTOCK_RETURN_IF_ERROR(CompleteOldest());
   }
   while (!stopped() && !pending_.empty()) PENSTOCK_RETURN_IF_ERROR(CompleteOldest());
-  if (parts_.empty() || !parts_[0].empty()) return absl::OkStatus();
+  if (any_) return absl::OkStatus();
   if (stopped()) {
     return absl::CancelledError("a callback stopped the prediction before its first batch");
   }
@@ -89,31 +93,41 @@ absl::Status PredictionLoop::Dispatch(const DeviceBatch& batch) {
     arguments[r].insert(arguments[r].end(), batch.replicas[r].begin(), batch.replicas[r].end());
   }
   PENSTOCK_ASSIGN_OR_RETURN(auto results, program_.executable().Execute(arguments));
-  pending_.push_back({std::move(results), batch.examples});
+  pending_.push_back({std::move(results), batch.examples, batch.others});
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Array>> PredictionLoop::OutputsOf(const Pending& execution) const {
+  std::vector<std::vector<Array>> parts(parts_.size());  // [output][replica]
+  int64_t left = execution.examples;
+  for (const runtime::Buffers& replica : execution.results) {
+    int64_t rows = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      PENSTOCK_ASSIGN_OR_RETURN(const Array whole, replica[i].Get());
+      rows = std::min(left, whole.dim(0));
+      parts[i].push_back(whole.Slice(0, rows));
+    }
+    left -= rows;
+  }
+  std::vector<Array> outputs;
+  for (const std::vector<Array>& replicas : parts) {
+    outputs.push_back(replicas.size() == 1 ? replicas[0] : JoinRows(replicas));
+  }
+  return outputs;
 }
 
 absl::Status PredictionLoop::CompleteOldest() {
   const Pending execution = std::move(pending_.front());
   pending_.pop_front();
-  const size_t first_part = parts_.empty() ? 0 : parts_[0].size();
-  int64_t left = execution.examples;
-  for (const runtime::Buffers& replica : execution.results) {
-    int64_t rows = 0;
-    for (size_t i = 0; i < parts_.size(); ++i) {
-      PENSTOCK_ASSIGN_OR_RETURN(const Array whole, replica[i].Get());
-      rows = std::min(left, whole.dim(0));
-      parts_[i].push_back(whole.Slice(0, rows));
-    }
-    left -= rows;
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<Array> outputs, OutputsOf(execution));
+  any_ = true;
+  if (take_ != nullptr) {
+    PENSTOCK_RETURN_IF_ERROR((*take_)(execution.others, outputs));
+  } else {
+    for (size_t i = 0; i < outputs.size(); ++i) parts_[i].push_back(outputs[i]);
   }
   const int64_t index = CountBatch(execution.examples);
   if (callbacks_.empty()) return absl::OkStatus();
-  std::vector<Array> outputs;
-  for (const std::vector<Array>& parts : parts_) {
-    const auto batch = absl::MakeConstSpan(parts).subspan(first_part);
-    outputs.push_back(batch.size() == 1 ? batch[0] : JoinRows(batch));
-  }
   return callbacks_.ForEach("PredictBatchEnd",
                             [&](Callback& c) { return c.PredictBatchEnd(*this, index, outputs); });
 }

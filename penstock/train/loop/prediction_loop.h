@@ -1,4 +1,4 @@
-// PredictionLoop: one call of Trainer::Predict. Internal to room train.
+// PredictionLoop: one call of Trainer::Predict or PredictEach. Internal to room train.
 #pragma once
 
 #include <deque>
@@ -16,11 +16,13 @@ namespace penstock::train {
 
 class PredictionLoop final : private InferencePass {
  public:
-  // All arguments must outlive the loop.
+  // All arguments must outlive the loop. `take` receives the outputs of each batch; null: Run
+  // collects them.
   PredictionLoop(DeviceModel& model, const data::Dataset& dataset, const ReadOptions& read,
-                 CallbackList& callbacks);
+                 CallbackList& callbacks, const TakePredictions* take = nullptr);
 
-  // The network's outputs, one array each; INVALID_ARGUMENT if the dataset is empty.
+  // The network's outputs, one array each, unless they were taken; INVALID_ARGUMENT if the dataset
+  // is empty.
   absl::StatusOr<std::vector<Array>> Run();
 
  private:
@@ -28,17 +30,22 @@ class PredictionLoop final : private InferencePass {
   struct Pending {
     std::vector<runtime::Buffers> results;  // [replica]
     int64_t examples;
+    NamedArrays others;  // DeviceBatch::others
   };
 
   absl::Status PredictBatches();
   absl::Status Dispatch(const DeviceBatch& batch);
   // Reads the oldest execution's results.
   absl::Status CompleteOldest();
+  // The rows of an execution's outputs, without padding.
+  absl::StatusOr<std::vector<Array>> OutputsOf(const Pending& execution) const;
 
   DeviceModel& model_;
   CallbackList& callbacks_;
+  const TakePredictions* const take_;
   BoundProgram program_;
   std::deque<Pending> pending_;
+  bool any_ = false;                       // whether a batch has been completed
   std::vector<std::vector<Array>> parts_;  // [output]: rows, in order
 };
 
