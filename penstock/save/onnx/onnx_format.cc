@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/base/checked_size.h"
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
 #include "penstock/save/onnx.pb.h"

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "penstock/base/checked_size.h"
 #include "penstock/base/status.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/save/onnx/onnx_format.h"
