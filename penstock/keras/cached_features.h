@@ -1,5 +1,6 @@
-// Fine-tuning on cached features: with a frozen backbone and no augmentation, the backbone's outputs
-// are the same in every epoch. They are computed once and stored, and the head is trained on them.
+// Fine-tuning on cached features: with a frozen backbone and no augmentation, the outputs of the
+// backbone are the same in every epoch. They are computed once and stored, and the head is trained
+// on them.
 //
 //   PENSTOCK_RETURN_IF_ERROR(model.SetTrainable(false, {"backbone"}));
 //   PENSTOCK_RETURN_IF_ERROR(model.Compile({.optimizer = "adam"}));
@@ -31,8 +32,8 @@ struct CachedFeatures {
   // Folder of any file system for the sets of features. A set is a subfolder "features-<hash>" (a
   // snapshot, Dataset::FromSnapshot), complete or not used. Its name is a hash of the network up to
   // `until`, its weights, the dataset's description and its sources (files with their versions,
-  // contents of arrays): a later call with the same ones reads it, and a change of any makes another
-  // set. Sets that are not used any more can be removed.
+  // contents of arrays): a later call with the same ones reads it, and a change of any makes
+  // another set. Sets that are not used any more can be removed.
   std::string folder;
   // Name of the layer whose output is stored: the last frozen layer, through which all inputs reach
   // the outputs.
@@ -49,10 +50,10 @@ struct CachedFeatures {
 };
 
 // Computes the features of `dataset` and of the validation data, unless the folder has them, and
-// trains the layers behind `until` on them. The dataset has the form of Fit's: batches, with Shuffle,
-// Repeat, Take, Skip and Shard as in each epoch; everything else is done once. Functions of Map,
-// Filter and the like need a name, which changes with them: changes of a function, and of the code of
-// a custom layer, are not noticed otherwise.
+// trains the layers behind `until` on them. The dataset has the form of Fit's: batches, with
+// Shuffle, Repeat, Take, Skip and Shard as in each epoch; everything else is done once. Functions
+// of Map, Filter and the like need a name, which changes with them: changes of a function, and of
+// the code of a custom layer, are not noticed otherwise.
 //
 // Callbacks belong to the training of the head: checkpoints hold its state alone. The model itself
 // has the head's weights of the last epoch while EpochEnd is called, for ModelCheckpoint(model) and

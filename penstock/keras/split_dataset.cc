@@ -118,7 +118,10 @@ Dataset SplitDataset::Batches(const Dataset& stored, int64_t row_bytes) const {
   constexpr int64_t kShuffleBytes = int64_t{256} << 20;
   Dataset out = stored;
   if (source_shuffles) {
-    out = out.Shuffle(std::max<int64_t>(1024, kShuffleBytes / std::max<int64_t>(row_bytes, 1)));
+    int64_t buffer = std::max<int64_t>(1024, kShuffleBytes / std::max<int64_t>(row_bytes, 1));
+    const absl::StatusOr<int64_t> rows = stored.Cardinality();
+    if (rows.ok() && *rows > 0) buffer = std::min(buffer, *rows);
+    out = out.Shuffle(buffer);
   }
   for (const auto& stage : per_epoch) out = out.Then(stage);
   return out.Prefetch(2);

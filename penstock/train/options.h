@@ -134,8 +134,8 @@ struct PredictOptions {
   ReadOptions read = {};
 };
 
-// Takes the outputs of one batch of Trainer::PredictEach: `outputs` has an array of rows for each of
-// the network's outputs, `others` the columns of the dataset that are not the network's inputs.
+// Takes the outputs of one batch of Trainer::PredictEach: `outputs` has an array of rows for each
+// output of the network, `others` the columns of the dataset that are not the network's inputs.
 using TakePredictions = std::function<absl::Status(const base::NamedArrays& others,
                                                    const std::vector<base::Array>& outputs)>;
 
