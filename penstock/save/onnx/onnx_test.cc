@@ -425,9 +425,13 @@ TEST(OnnxFormat, RejectsDamagedModels) {
   EXPECT_THAT(error_of(bytes.substr(0, bytes.size() / 2)), HasSubstr("model.onnx: is damaged"));
   ModelProto model;
   ASSERT_TRUE(model.ParseFromString(bytes));
-  model.mutable_graph()->mutable_initializer(0)->set_dims(0, int64_t{1} << 62);
+  auto& tensors = *model.mutable_graph()->mutable_initializer();
+  const auto kernel = std::find_if(tensors.begin(), tensors.end(),
+                                   [](const auto& one) { return one.dims_size() == 4; });
+  ASSERT_NE(kernel, tensors.end());
+  kernel->set_dims(0, int64_t{1} << 62);
   EXPECT_THAT(error_of(model.SerializeAsString()), HasSubstr("shape [4611686018427387904,"));
-  model.mutable_graph()->mutable_initializer(0)->set_dims(0, -1);
+  kernel->set_dims(0, -1);
   EXPECT_THAT(error_of(model.SerializeAsString()), HasSubstr("shape [-1,"));
   model.clear_graph();
   EXPECT_THAT(error_of(model.SerializeAsString()), HasSubstr("not an ONNX model"));
