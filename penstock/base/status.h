@@ -12,7 +12,7 @@
 //   trace.h        timeline tracing (spans on tracks)
 //   random.h       reproducible random numbers, seed derivation
 //   available_memory.h  memory that this process can still allocate
-//   termination_signal.h  SIGTERM as a flag, to save before a machine is taken away
+//   termination_signal.h  SIGTERM as a flag, to save before a preemption
 //
 //   absl::StatusOr<Array> Double(const Array& in) {
 //     PENSTOCK_RETURN_IF_ERROR(CheckIsFloat(in));

@@ -1,5 +1,5 @@
-// TerminationSignal: lets a program finish its work when it receives SIGTERM, by which a scheduler
-// announces that it takes the machine away (preemption), usually 30 seconds before SIGKILL.
+// TerminationSignal: lets a program finish its work when it receives SIGTERM, with which a
+// scheduler announces that it stops the machine (preemption), usually 30 seconds before SIGKILL.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(const auto sigterm, base::TerminationSignal::Install());
 //   while (!sigterm->received()) Step();
@@ -20,7 +20,7 @@ class TerminationSignal {
   // Installs the handler of SIGTERM, until the object is destroyed. FAILED_PRECONDITION if another
   // object has installed it. System calls that the signal interrupts are restarted.
   static absl::StatusOr<std::shared_ptr<const TerminationSignal>> Install();
-  // Restores the handler that was there before, unless the program has installed another since.
+  // Restores the previous handler, unless the program has installed another one since.
   ~TerminationSignal();
   TerminationSignal(const TerminationSignal&) = delete;
   TerminationSignal& operator=(const TerminationSignal&) = delete;

@@ -13,9 +13,9 @@
 // Each command is one file with its options, help and work, and a row in the table below.
 //
 // Exit codes: 0 for success; 1 for a failure, which the last line of stderr explains together with
-// the next step; 2 for an invalid command line; 75 for a training that SIGTERM has interrupted and
-// the same command resumes. Results go to stdout (as JSON with --json),
-// everything else to stderr.
+// the next step; 2 for an invalid command line; 75 for a training that SIGTERM has interrupted,
+// which the same command resumes. Results go to stdout (as JSON with --json), everything else to
+// stderr.
 #pragma once
 
 #include <functional>

@@ -44,7 +44,7 @@ absl::StatusOr<Json> FromYaml(const YAML::Node& node, int depth = 0) {
       Json map = Json::object();
       for (const auto& pair : node) {
         const YAML::Node& key = pair.first;
-        if (!key.IsScalar()) return absl::InvalidArgumentError("a key is not a text");
+        if (!key.IsScalar()) return absl::InvalidArgumentError("a key is not a string");
         if (map.contains(key.Scalar())) {
           return absl::InvalidArgumentError(absl::StrCat("'", key.Scalar(), "' occurs twice"));
         }
@@ -94,7 +94,7 @@ absl::StatusOr<Json> ParseJson(absl::string_view text) {
 absl::StatusOr<std::string> Scalar(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number() || value.is_boolean()) return value.dump();
-  return absl::InvalidArgumentError("is not a text, a number, true, false, or a list of them");
+  return absl::InvalidArgumentError("is not a string, a number, true, false, or a list of them");
 }
 
 absl::StatusOr<ConfigEntry> Entry(const std::string& key, const Json& value) {
@@ -117,7 +117,8 @@ absl::StatusOr<std::vector<ConfigEntry>> ParseConfig(absl::string_view text, abs
   if (!json.ok()) return Invalid(uri, json.status().message());
   if (!json->is_object()) return Invalid(uri, "is not an object with an option per key");
   if (const auto section = json->find(std::string(command)); section != json->end()) {
-    if (!section->is_object()) return Invalid(uri, absl::StrCat("'", command, "' is no object"));
+    if (!section->is_object())
+      return Invalid(uri, absl::StrCat("'", command, "' is not an object"));
     json = Json(*section);
   }
   std::vector<ConfigEntry> entries;

@@ -49,11 +49,11 @@ TEST(ConfigFile, NamesTheMistake) {
   EXPECT_THAT(Parsed("a: [1\nb: 2", "b.yaml"), AllOf(HasSubstr("b.yaml"), HasSubstr("line 2")));
   EXPECT_THAT(Parsed("[1]"), HasSubstr("is not an object"));
   EXPECT_THAT(Parsed("", "b.yaml"), HasSubstr("is not an object"));
-  EXPECT_THAT(Parsed(R"({"epochs": null})"), HasSubstr("'epochs': is not a text"));
-  EXPECT_THAT(Parsed(R"({"epochs": {"a": 1}})"), HasSubstr("'epochs': is not a text"));
+  EXPECT_THAT(Parsed(R"({"epochs": null})"), HasSubstr("'epochs': is not a string"));
+  EXPECT_THAT(Parsed(R"({"epochs": {"a": 1}})"), HasSubstr("'epochs': is not a string"));
   EXPECT_THAT(Parsed(R"({"epochs": 1, "epochs": 2})"), HasSubstr("'epochs' occurs twice"));
   EXPECT_THAT(Parsed("epochs: 1\nepochs: 2", "b.yaml"), HasSubstr("'epochs' occurs twice"));
-  EXPECT_THAT(Parsed(R"({"train": 3})"), HasSubstr("'train' is no object"));
+  EXPECT_THAT(Parsed(R"({"train": 3})"), HasSubstr("'train' is not an object"));
 }
 
 TEST(ConfigFile, DeepNestingIsAnError) {
@@ -80,8 +80,8 @@ class ConfigOption : public testing::CommandFixture {
 TEST_F(ConfigOption, NamesUnknownAndInvalidOptions) {
   EXPECT_THAT(Error("a.json", R"({"epoch": 3})"),
               AllOf(HasSubstr("a.json"), HasSubstr("'epoch'"), HasSubstr("epochs")));
-  EXPECT_THAT(Error("a.json", R"({"config": "b.json"})"), HasSubstr("'config' is no option"));
-  EXPECT_THAT(Error("a.json", R"({"help": true})"), HasSubstr("'help' is no option"));
+  EXPECT_THAT(Error("a.json", R"({"config": "b.json"})"), HasSubstr("'config' is not an option"));
+  EXPECT_THAT(Error("a.json", R"({"help": true})"), HasSubstr("'help' is not an option"));
   EXPECT_THAT(Error("a.json", R"({"json": 1})"), HasSubstr("'json' is a flag: true or false"));
   EXPECT_THAT(Error("a.json", R"({"data": []})"), HasSubstr("'data' is an empty list"));
   EXPECT_THAT(Error("a.json", R"({"data": "x", "epochs": 0})"), HasSubstr("'0' is not an integer"));

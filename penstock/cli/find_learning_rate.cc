@@ -62,7 +62,7 @@ absl::Status FindLearningRateFlags::Run(const TrainingSetup& setup, uint64_t see
   if (found.proposed.has_value()) {
     std::printf("proposed: --learning-rate %.2g\n", *found.proposed);
   } else {
-    std::printf("no rate is proposed: the loss falls nowhere; check labels and preprocessing\n");
+    std::printf("no rate is proposed: the loss falls at no rate; check labels and preprocessing\n");
   }
   return absl::OkStatus();
 }

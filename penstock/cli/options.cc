@@ -353,7 +353,7 @@ absl::Status CommandLine::AddConfig(std::vector<std::string>& arguments) const {
     const auto info = infos_->find(option);
     if (entry.key == "config" || info == infos_->end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(where, ": '", entry.key, "' is no option of ", app->get_name(),
+          absl::StrCat(where, ": '", entry.key, "' is not an option of ", app->get_name(),
                        " for a file; the most similar are ", nn::SimilarNames(entry.key, names)));
     }
     if (Given(*option, given)) continue;

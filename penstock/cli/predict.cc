@@ -161,7 +161,7 @@ class Predict : public Command {
     return json;
   }
 
-  // What is printed about the images so far.
+  // Output about the images so far.
   struct Printed {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     std::vector<std::string> captions;

@@ -597,9 +597,9 @@ class Dataset {
   // Uses `options.file_system` and `options.host.count` only. TFRecord shards are counted by the
   // indices beside them (record/tfrecord_index.h), which pack writes and global_shuffle makes.
   absl::StatusOr<int64_t> Cardinality(const IteratorOptions& options = {}) const;
-  // Fingerprint of what the elements are made of besides the description: names, sizes and versions
-  // (modification times) of the files, contents of arrays. With ToString() it identifies the
-  // elements, apart from user-defined functions. Uses `options.file_system`.
+  // Fingerprint of the sources of the elements, which the description does not contain: names,
+  // sizes and versions (modification times) of files, contents of arrays. With ToString() it
+  // identifies the elements, apart from user-defined functions. Uses `options.file_system`.
   absl::StatusOr<std::string> SourceFingerprint(const IteratorOptions& options = {}) const;
   // Names of the classes that the source's labels number, in their order, whatever stages follow:
   // of FromImageFolder. Empty where the source has none.
@@ -615,7 +615,7 @@ class Dataset {
   std::string Dot() const;
 
   // Internal representation of a Dataset: a tree that grows at its root. For PipelinePlan, and for
-  // those who take a dataset apart.
+  // code that splits a dataset into its stages.
   struct Description {
     std::shared_ptr<const Stage> stage;
     std::vector<std::shared_ptr<const Description>> inputs;
@@ -623,7 +623,7 @@ class Dataset {
   };
   const Description& description() const { return *description_; }
   const std::shared_ptr<const Description>& shared_description() const { return description_; }
-  // The dataset that ends with a stage of another one.
+  // The dataset whose last stage is that of `description`, which may be a part of another dataset.
   static Dataset Of(std::shared_ptr<const Description> description);
 
  private:

@@ -41,8 +41,8 @@ struct HostShard;
 
 struct ResolveContext {
   std::shared_ptr<io::FileSystem> file_system = {};
-  // SourceFingerprint: also what is not free, the versions of files in object stores (listings) and
-  // the whole contents of arrays. Caches do without, and stay valid.
+  // Whether SourceFingerprint includes what takes time to find: the versions of files in object
+  // stores (by listings) and the whole contents of arrays. Fingerprints of caches do not.
   bool exact = false;
 };
 
@@ -161,8 +161,8 @@ class Stage {
   virtual absl::StatusOr<std::string> SourceFingerprint(const ResolveContext&) const {
     return std::string();
   }
-  // What of its output differs between two passes over the same input or files, for those who
-  // compute something once and use it in every epoch:
+  // Difference of the outputs of two passes over the same input or files, for code that computes
+  // something once and uses it in every epoch:
   //   kNothing, kOrder   nothing; the order of the elements
   //   kElements          the elements, which are drawn or changed at random
   //   kUnknown           it calls a user-defined function that has no name (CallOf)
@@ -179,7 +179,7 @@ class Stage {
 
  protected:
   // varies() of a stage that calls a user-defined function: a name other than the options' default
-  // tells it from others, and says that it computes the same in every pass.
+  // identifies the function, and states that it computes the same in every pass.
   static Varies CallOf(absl::string_view name, absl::string_view default_name = "function") {
     return name == default_name ? Varies::kUnknown : Varies::kNothing;
   }

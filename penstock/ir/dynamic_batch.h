@@ -1,7 +1,7 @@
 // The graph of a SymbolicBatch in the form that the printer takes: an extent of k times the batch
 // size is -k, in types, and in the attributes of operations that have a dynamic form
-// (OpDef::has_dynamic_form). Such a graph is only printed: nothing infers types from it, and nothing
-// is added to it. Internal to room ir.
+// (OpDef::has_dynamic_form). Such a graph is only printed: nothing infers types from it, and
+// nothing is added to it. Internal to room ir.
 #pragma once
 
 #include <memory>

@@ -49,8 +49,8 @@ std::vector<Array> Inputs(int64_t batch) {
   return {x, y};
 }
 
-// StableHLO does not allow results of unknown extents for these operations; the CPU plugin sees known
-// extents only.
+// StableHLO does not allow results of unknown extents for these operations; the CPU plugin sees
+// known extents only.
 void ExpectDynamicForms(const Program& program) {
   for (const absl::string_view line : absl::StrSplit(program.text, '\n')) {
     const absl::string_view result = line.substr(line.rfind("tensor<") + 1);
@@ -76,11 +76,11 @@ void Check(const char* what, const Build& build) {
     const auto executable = testing::Executable::Compile(*program);
     ASSERT_TRUE(executable.ok()) << what << ", batch " << batch << ": " << executable.status()
                                  << program->text;
-    const auto got = executable->Run(inputs), wanted = testing::Run(**graph, inputs);
-    ASSERT_TRUE(got.ok() && wanted.ok()) << what << ": " << got.status() << wanted.status();
-    ASSERT_EQ(got->size(), wanted->size());
+    const auto got = executable->Run(inputs), expected = testing::Run(**graph, inputs);
+    ASSERT_TRUE(got.ok() && expected.ok()) << what << ": " << got.status() << expected.status();
+    ASSERT_EQ(got->size(), expected->size());
     for (size_t i = 0; i < got->size(); ++i) {
-      EXPECT_TRUE(base::BitwiseEqual((*got)[i], (*wanted)[i]))
+      EXPECT_TRUE(base::BitwiseEqual((*got)[i], (*expected)[i]))
           << what << ", batch " << batch << ", result " << i << dynamic->text;
     }
   }

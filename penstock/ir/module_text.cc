@@ -144,11 +144,11 @@ absl::StatusOr<ModuleType> TakeType(absl::string_view text, Cursor& cursor, bool
   cursor.SkipSpaces();
   if (cursor.at() < text.size() && text[cursor.at()] == '{') {
     const std::optional<Place> attributes = cursor.TakeBrackets();
-    if (!attributes.has_value()) return Malformed("brackets that do not match");
+    if (!attributes.has_value()) return Malformed("brackets do not match");
     out.attributes = std::string(attributes->In(text));
   }
   if (cursor.Take("loc") && !cursor.TakeBrackets().has_value()) {
-    return Malformed("brackets that do not match");
+    return Malformed("brackets do not match");
   }
   return out;
 }
@@ -156,9 +156,11 @@ absl::StatusOr<ModuleType> TakeType(absl::string_view text, Cursor& cursor, bool
 absl::Status TakeArguments(absl::string_view text, Cursor& cursor, Main& main) {
   if (!cursor.Take("(")) return Malformed("main has no arguments");
   while (!cursor.Take(")")) {
-    if (!main.arguments.empty() && !cursor.Take(",")) return Malformed("main's arguments");
+    if (!main.arguments.empty() && !cursor.Take(","))
+      return Malformed("the arguments of main are malformed");
     const std::optional<Place> name = cursor.TakeName();
-    if (!name.has_value() || !cursor.Take(":")) return Malformed("main's arguments have no names");
+    if (!name.has_value() || !cursor.Take(":"))
+      return Malformed("the arguments of main have no names");
     PENSTOCK_ASSIGN_OR_RETURN(ModuleType argument, TakeType(text, cursor, true));
     main.arguments.push_back(std::move(argument));
     if (main.arguments.size() > kMaxArguments) return Malformed("main has too many arguments");
@@ -170,7 +172,8 @@ absl::Status TakeResults(absl::string_view text, Cursor& cursor, Main& main) {
   if (!cursor.Take("->")) return absl::OkStatus();
   const bool list = cursor.Take("(");
   while (!cursor.Take(")")) {
-    if (!main.results.empty() && !cursor.Take(",")) return Malformed("main's results");
+    if (!main.results.empty() && !cursor.Take(","))
+      return Malformed("the results of main are malformed");
     PENSTOCK_ASSIGN_OR_RETURN(ModuleType result, TakeType(text, cursor, list));
     main.results.push_back(std::move(result));
     if (!list) break;
@@ -193,7 +196,7 @@ absl::StatusOr<Main> FindMain(absl::string_view text) {
   PENSTOCK_RETURN_IF_ERROR(TakeArguments(text, cursor, main));
   PENSTOCK_RETURN_IF_ERROR(TakeResults(text, cursor, main));
   if (cursor.Take("attributes") && !cursor.TakeBrackets().has_value()) {
-    return Malformed("brackets that do not match");
+    return Malformed("brackets do not match");
   }
   if (!cursor.Take("{")) return Malformed("main has no body");
   return main;
@@ -208,7 +211,7 @@ absl::StatusOr<std::vector<int64_t>> MultiplesOf(absl::string_view line) {
        absl::StrSplit(line.substr(at + kMultiples.size()), ' ', absl::SkipWhitespace())) {
     int64_t multiple = 0;
     if (!absl::SimpleAtoi(number, &multiple) || multiple < 1 || multiple > INT32_MAX) {
-      return Malformed("a comment about the batch size");
+      return Malformed("a comment with multiples of the batch size is malformed");
     }
     multiples.push_back(multiple);
   }
@@ -228,7 +231,7 @@ absl::StatusOr<std::string> WithBatch(absl::string_view line, int64_t batch) {
          ++at) {
       if (line[at] != '?') continue;
       if (!multiples.empty() && unknown >= multiples.size()) {
-        return Malformed("a comment about the batch size");
+        return Malformed("a comment with multiples of the batch size is malformed");
       }
       const int64_t multiple = multiples.empty() ? 1 : multiples[unknown++];
       if (multiple > INT32_MAX / batch) {
@@ -252,7 +255,8 @@ absl::StatusOr<ModuleSignature> ReadModuleSignature(absl::string_view text) {
 
 absl::StatusOr<Program> SpecializeModule(absl::string_view text, int64_t batch) {
   if (batch < 1 || batch > INT32_MAX) {
-    return absl::InvalidArgumentError(absl::StrCat("a batch of ", batch, " examples"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the batch size must be from 1 to 2^31 - 1, got ", batch));
   }
   Program program;
   program.name = "main";

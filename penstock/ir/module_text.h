@@ -1,5 +1,5 @@
-// Programs that come as StableHLO text, from a SavedModel for example: the types of their arguments,
-// and their specialization for arguments of static shapes.
+// Programs that come as StableHLO text, from a SavedModel for example: the types of their
+// arguments, and their specialization for arguments of static shapes.
 //
 //   absl::StatusOr<ModuleSignature> signature = ReadModuleSignature(text);  // f32[?,8], ...
 //   absl::StatusOr<Program> program = SpecializeModule(text, /*batch=*/32);  // f32[32,8], ...
@@ -30,10 +30,10 @@ struct ModuleSignature {
 };
 absl::StatusOr<ModuleSignature> ReadModuleSignature(absl::string_view text);
 
-// The module for a batch of this size, in place of the unknown extents ("?") of its tensors. Those that
-// are multiples of the batch size are told by a comment of the line, which the printer writes for
-// programs of this library; without the comment, each is the batch size. A module in which it is not
-// does not compile, because its types contradict each other.
+// The module for a batch of this size, in place of the unknown extents ("?") of its tensors. In
+// programs of this library a comment of the line, which the printer writes, lists those that are
+// other multiples of the batch size; without the comment, each is the batch size. A module for
+// which that is wrong does not compile, because its types contradict each other.
 absl::StatusOr<Program> SpecializeModule(absl::string_view text, int64_t batch);
 
 }  // namespace penstock::ir

@@ -148,8 +148,8 @@ const Origin& Printer::CurrentOrigin() const {
 
 namespace {
 
-// Takes the multiples of the batch size out of the types of a line. Returns its comment, if it needs
-// one.
+// Takes the multiples of the batch size out of the types of a line. Returns its comment, if it
+// needs one.
 std::string TakeMultiples(std::string& line) {
   constexpr char kTensor[] = "tensor<";
   if (!absl::StrContains(line, "?*")) return "";
@@ -302,7 +302,7 @@ std::string Printer::Extents(absl::Span<const int64_t> extents) {
                        MlirType({DType::kI32, {static_cast<int64_t>(extents.size())}})),
           false);
   }
-  // What a region computes is not visible after it.
+  // Values of a region are not visible after it.
   constexpr int kMainBody = 2;
   if (indent_ == kMainBody) extents_[key] = name;
   return name;

@@ -107,13 +107,13 @@ class Printer {
 // maximum; NaN becomes 0.
 Array NearestScalar(DType dtype, double value);
 
-// Begin of a line's comment in programs with a symbolic batch size: "// ?: 1 4" lists the multiples of
-// the batch size that the line's unknown extents are, if one is another than 1.
+// Begin of a line's comment in programs with a symbolic batch size: "// ?: 1 4" lists the multiples
+// of the batch size that the line's unknown extents are, if one is another than 1.
 inline constexpr absl::string_view kMultiplesComment = " // ?:";
 
-// MLIR type: "tensor<2x3xf32>". If an extent is k times the batch size, "tensor<?x3xf32>" for k = 1 and
-// "tensor<?*4x3xf32>" for k = 4, which Printer turns into a comment of the line. `element`: a type of
-// the elements that base::DType lacks.
+// MLIR type: "tensor<2x3xf32>". If an extent is k times the batch size, "tensor<?x3xf32>" for k = 1
+// and "tensor<?*4x3xf32>" for k = 4, which Printer turns into a comment of the line. `element`: a
+// type of the elements that base::DType lacks.
 std::string MlirType(const TensorType& type, absl::string_view element = "");
 // MLIR function type of a node: "(tensor<f32>, tensor<i32>) -> tensor<f32>".
 std::string FunctionType(const Node& node);

@@ -66,10 +66,10 @@ struct PrintOptions {
 // Prints the graph. Fails with the graph's first error, if it has one.
 absl::StatusOr<Program> PrintStableHlo(const Graph& graph, const PrintOptions& options = {});
 
-// Prints one program for every batch size: extents that are multiples of the batch size are "?", and
-// the operations that state a shape are printed in their dynamic forms. JAX, TensorFlow
-// (XlaCallModule) and PJRT plugins compile it for the shapes of the arguments. The batch size is the
-// outermost extent of a parameter. In the types of the Program, -k stands for k times the batch
+// Prints one program for every batch size: extents that are multiples of the batch size are "?",
+// and the operations that state a shape are printed in their dynamic forms. JAX, TensorFlow
+// (XlaCallModule) and PJRT plugins compile it for the shapes of the arguments. The batch size is
+// the outermost extent of a parameter. In the types of the Program, -k stands for k times the batch
 // size.
 absl::StatusOr<Program> PrintStableHlo(const SymbolicBatch& batch,
                                        const PrintOptions& options = {});

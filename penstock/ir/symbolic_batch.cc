@@ -68,7 +68,7 @@ absl::Status Differs(const Graph& graph, int id, absl::string_view what) {
                    "size treats each example alike"));
 }
 
-// What differs between two nodes; empty: nothing but multiples of the batch size.
+// Difference of two nodes, apart from multiples of the batch size; empty: none.
 std::string DifferenceOf(const Node& node, const Node& other) {
   if (node.op != other.op || node.operands.size() != other.operands.size() ||
       node.regions.size() != other.regions.size() || node.results.size() != other.results.size()) {

@@ -111,7 +111,7 @@ TEST(SymbolicBatch, ForwardsErrorsOfTracing) {
   EXPECT_THAT(ErrorOf([](Value x) { return MatMul(x, x); }), HasSubstr("layer \"middle\""));
 }
 
-// Of operations that no result needs, nothing is required.
+// Operations that no result needs may depend on the batch size in any way.
 TEST(SymbolicBatch, IgnoresDeadCode) {
   const auto program = Traced([](Value x) {
     EXPECT_TRUE((x / static_cast<double>(Rows(x))).valid());

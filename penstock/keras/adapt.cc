@@ -15,7 +15,7 @@ absl::Status ForEachColumnValue(const data::Dataset& dataset, absl::string_view 
   if (elements == data::kInfiniteCardinality) {
     return absl::InvalidArgumentError(absl::StrCat(
         who,
-        " reads the dataset to its end, but the data has no end: give it the dataset before "
+        " reads the dataset to its end, but the data has no end: pass the dataset before "
         "Repeat, or limit it with Take(n)"));
   }
   PENSTOCK_ASSIGN_OR_RETURN(const auto iterator, dataset.MakeIterator({}));

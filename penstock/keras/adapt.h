@@ -1,5 +1,4 @@
-// The pass over a dataset that Adapt makes, of layers and of string lookups, and that counts
-// classes.
+// Pass over a dataset, for Adapt (of layers and of string lookups) and for counting classes.
 #pragma once
 
 #include "absl/functional/function_ref.h"

@@ -60,8 +60,8 @@ absl::StatusOr<std::optional<data::Dataset>> ValidationOf(const train::Trainer& 
   return rows.Batch(options.validation_batch_size.value_or(kDefaultBatchSize));
 }
 
-// The head's training and the model's: the head's state is a part of the model's, whose other
-// variables are frozen.
+// The trainings of the head and of the model: the head's state is a part of the model's, whose
+// other variables are frozen.
 class Head {
  public:
   static absl::StatusOr<Head> Create(train::Trainer& whole, const nn::Network& network) {
@@ -89,7 +89,7 @@ class Head {
 
   train::Trainer& trainer() const { return *trainer_; }
 
-  // The head's state into the model's.
+  // Copies the head's state into the model's.
   absl::Status CopyToWhole() {
     PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays trained, trainer_->State());
     for (const auto& [name, array] : trained) state_.Set(NameInWhole(name), array);
@@ -109,7 +109,7 @@ class Head {
   NamedArrays state_;  // of the model
 };
 
-// Gives the model the head's weights at the end of each epoch, for the callbacks that follow.
+// Copies the head's weights into the model at the end of each epoch, for the callbacks that follow.
 class CopyHead final : public Callback {
  public:
   CopyHead(const Model& model, const train::Trainer* whole, Head& head)
@@ -149,7 +149,7 @@ absl::StatusOr<History> Train(Model& model, train::Trainer& whole, const data::D
   PENSTOCK_ASSIGN_OR_RETURN(const SplitNetwork split,
                             SplitNetworkAt(network, cache.until, cache.inference));
   if (const absl::Status status = split.features.CheckSerializable(); !status.ok()) {
-    return base::WithContext(status, "a change of the network could not be noticed");
+    return base::WithContext(status, "a change of the network could not be detected");
   }
   PENSTOCK_ASSIGN_OR_RETURN(Head head, Head::Create(whole, split.head));
   PENSTOCK_ASSIGN_OR_RETURN(NamedArrays weights, WeightsOf(whole, split.features));

@@ -1,4 +1,5 @@
-// Fine-tuning on cached features: beside the training of the whole frozen model, and its refusals.
+// Fine-tuning on cached features: compared with the training of the whole frozen model; and what is
+// rejected.
 #include "penstock/keras/cached_features.h"
 
 #include <atomic>
@@ -94,7 +95,7 @@ class CachedFeaturesTest : public ::testing::Test {
     return FitOnCachedFeatures(model, dataset, {.folder = kFolder, .until = until}, Fitting(1));
   }
   // Its message; the folder must not have been touched.
-  std::string Refusal(Model& model, const Dataset& dataset, const std::string& until = "pool") {
+  std::string Rejection(Model& model, const Dataset& dataset, const std::string& until = "pool") {
     const auto history = FitCached(model, dataset, until);
     EXPECT_FALSE(history.ok());
     EXPECT_EQ(NumSets(), 0) << history.status();
@@ -268,7 +269,7 @@ TEST_F(CachedFeaturesTest, SetIsReusedAndAChangeMakesAnother) {
   fit(model, train);
   EXPECT_EQ(reads_, kRows);
   EXPECT_EQ(NumSets(), 1);
-  // The head is another one by now; the order, the batches and another program do not matter.
+  // The head has changed; neither it nor the order, the batches or another program matters.
   fit(model, train);
   EXPECT_EQ(reads_, 0);
   Model second = Frozen();
@@ -416,23 +417,23 @@ TEST_F(CachedFeaturesTest, CallbacksSeeTheModelWithItsHead) {
   const auto failed = FitOnCachedFeatures(model, train, {.folder = kFolder, .until = "pool"}, fit);
   EXPECT_THAT(std::string(failed.status().message()), HasSubstr("enough"));
   EXPECT_EQ(callback->epochs, 2);
-  // What was learned before the error stays, as in Fit.
+  // The training before the error is kept, as in Fit.
   ASSERT_TRUE(other.Fit(train, Fitting(2)).ok());
   ExpectNear(*model.GetWeights(), *other.GetWeights());
 }
 
-TEST_F(CachedFeaturesTest, RefusesFeaturesThatChange) {
+TEST_F(CachedFeaturesTest, RejectsFeaturesThatChange) {
   const Dataset train = Counted(columns_, &reads_).Batch(8);
   Model trained = Net();
   ASSERT_TRUE(trained.SetTrainable(false, {"norm"}).ok());
   ASSERT_TRUE(trained.Compile(Options()).ok());
-  EXPECT_THAT(Refusal(trained, train),
+  EXPECT_THAT(Rejection(trained, train),
               AllOf(HasSubstr("layer 'conv' is trained"), HasSubstr("SetTrainable(false")));
   ASSERT_TRUE(trained.SetTrainable(false, {"conv"}).ok());  // but not compiled again
-  EXPECT_THAT(Refusal(trained, train), HasSubstr("before Compile"));
+  EXPECT_THAT(Rejection(trained, train), HasSubstr("before Compile"));
 
   Model dropout = Frozen({Dropout({.rate = 0.5, .name = "drop"})});
-  EXPECT_THAT(Refusal(dropout, train), HasSubstr("layer 'drop' computes something else"));
+  EXPECT_THAT(Rejection(dropout, train), HasSubstr("layer 'drop' computes something else"));
   // Unless it is to be computed as in prediction: as if there were no dropout.
   CachedFeatures inference{.folder = "memory://other/features", .until = "pool", .inference = true};
   Model without = Frozen();
@@ -441,44 +442,45 @@ TEST_F(CachedFeaturesTest, RefusesFeaturesThatChange) {
   ExpectNear(*dropout.GetWeights(), *without.GetWeights());
   reads_ = 0;
   Model augmented = Frozen({RandomFlip({.name = "flip"})});
-  EXPECT_THAT(Refusal(augmented, train), HasSubstr("layer 'flip'"));
+  EXPECT_THAT(Rejection(augmented, train), HasSubstr("layer 'flip'"));
   Model normalized =
       Frozen({BatchNormalization({.center = false, .scale = false, .name = "moving"})});
-  EXPECT_THAT(Refusal(normalized, train),
+  EXPECT_THAT(Rejection(normalized, train),
               AllOf(HasSubstr("variable moving/moving_"), HasSubstr("{\"moving\"}")));
   Model penalized = Frozen({ActivityRegularization({.l2 = 0.1})});
-  EXPECT_THAT(Refusal(penalized, train), HasSubstr("adds to the loss"));
+  EXPECT_THAT(Rejection(penalized, train), HasSubstr("adds to the loss"));
 
   CompileOptions options = Options();
   options.batch_augmentation = {MixUp()};
   options.loss = "categorical_crossentropy";
   Model mixed = Frozen({}, options);
-  EXPECT_THAT(Refusal(mixed, train), HasSubstr("batch_augmentation"));
+  EXPECT_THAT(Rejection(mixed, train), HasSubstr("batch_augmentation"));
   options = Options();
   options.train_step = train::CustomStep{[](const train::StepContext& step) -> train::StepResult {
     return {.loss = ir::ReduceMean(step.apply(step.inputs)[0], {1})};
   }};
   Model custom = Frozen({}, options);
-  EXPECT_THAT(Refusal(custom, train), HasSubstr("train_step"));
+  EXPECT_THAT(Rejection(custom, train), HasSubstr("train_step"));
   Model lambda =
       Frozen({nn::Lambda([](nn::CallContext&, const nn::Values& x) { return x[0] * 0.5; })});
-  EXPECT_THAT(Refusal(lambda, train), HasSubstr("could not be noticed"));
+  EXPECT_THAT(Rejection(lambda, train), HasSubstr("could not be detected"));
 }
 
-TEST_F(CachedFeaturesTest, RefusesALayerThatDoesNotSplit) {
+TEST_F(CachedFeaturesTest, RejectsALayerThatDoesNotSplit) {
   const Dataset train = Counted(columns_, &reads_).Batch(8);
   Model model = Frozen();
-  EXPECT_THAT(Refusal(model, train, "pol"), AllOf(HasSubstr("no layer 'pol'"), HasSubstr("pool")));
-  EXPECT_THAT(Refusal(model, train, "image"), HasSubstr("is an input"));
-  EXPECT_THAT(Refusal(model, train, ""), HasSubstr("until"));
-  EXPECT_THAT(Refusal(model, train, "logits"), HasSubstr("no layer behind 'logits' is trained"));
+  EXPECT_THAT(Rejection(model, train, "pol"),
+              AllOf(HasSubstr("no layer 'pol'"), HasSubstr("pool")));
+  EXPECT_THAT(Rejection(model, train, "image"), HasSubstr("is an input"));
+  EXPECT_THAT(Rejection(model, train, ""), HasSubstr("until"));
+  EXPECT_THAT(Rejection(model, train, "logits"), HasSubstr("no layer behind 'logits' is trained"));
 
   const nn::Symbol image = Input({.shape = {4, 4, 2}, .name = "image"});
   const nn::Symbol flat = Flatten({.name = "flat"})(image);
   const nn::Symbol left = Activation({.activation = "relu", .name = "left"})(flat);
   Model bypass(image, Dense({.units = 2})(Add({.name = "sum"})({left, flat})));
   ASSERT_TRUE(bypass.Compile(Options()).ok());
-  EXPECT_THAT(Refusal(bypass, train, "left"),
+  EXPECT_THAT(Rejection(bypass, train, "left"),
               AllOf(HasSubstr("'image' reaches the outputs"), HasSubstr("'left'")));
   const auto merged = FitCached(bypass, train, "sum");
   EXPECT_TRUE(merged.ok()) << merged.status();
@@ -488,7 +490,7 @@ TEST_F(CachedFeaturesTest, RefusesALayerThatDoesNotSplit) {
   EXPECT_TRUE(absl::IsFailedPrecondition(not_compiled.status())) << not_compiled.status();
 }
 
-TEST_F(CachedFeaturesTest, RefusesOutputsWithMasks) {
+TEST_F(CachedFeaturesTest, RejectsOutputsWithMasks) {
   const nn::Symbol words = Input({.shape = {4}, .dtype = DType::kI32, .name = "words"});
   const nn::Symbol x =
       Embedding({.input_dim = 5, .output_dim = 2, .mask_zero = true, .name = "embed"})(words);
@@ -498,41 +500,42 @@ TEST_F(CachedFeaturesTest, RefusesOutputsWithMasks) {
   const Dataset train = Dataset::FromArrays({{"words", Array::Zeros(DType::kI32, {8, 4})},
                                              {"y", Array::Zeros(DType::kF32, {8, 2})}})
                             .Batch(4);
-  EXPECT_THAT(Refusal(model, train, "embed"), HasSubstr("has a mask"));
+  EXPECT_THAT(Rejection(model, train, "embed"), HasSubstr("has a mask"));
   const auto pooled = FitCached(model, train, "pool");
   EXPECT_TRUE(pooled.ok()) << pooled.status();
 }
 
-TEST_F(CachedFeaturesTest, RefusesDatasetsThatDiffer) {
+TEST_F(CachedFeaturesTest, RejectsDatasetsThatDiffer) {
   Model model = Frozen();
   const Dataset rows = Counted(columns_, &reads_);
   const auto identity = [](const NamedArrays& in, NamedArrays* out) {
     *out = in;
     return absl::OkStatus();
   };
-  EXPECT_THAT(Refusal(model, rows.Map(identity).Batch(8)),
+  EXPECT_THAT(Rejection(model, rows.Map(identity).Batch(8)),
               AllOf(HasSubstr("a function without a name"), HasSubstr("MapOptions::name")));
-  EXPECT_THAT(Refusal(model, rows.RandomSeed().Batch(8)),
+  EXPECT_THAT(Rejection(model, rows.RandomSeed().Batch(8)),
               AllOf(HasSubstr("RandomSeed"), HasSubstr("other elements in each epoch")));
-  EXPECT_THAT(Refusal(model, rows), HasSubstr("has no Batch(n)"));
-  EXPECT_THAT(Refusal(model, rows.Batch(8).Map(identity, {.name = "late"})),
+  EXPECT_THAT(Rejection(model, rows), HasSubstr("has no Batch(n)"));
+  EXPECT_THAT(Rejection(model, rows.Batch(8).Map(identity, {.name = "late"})),
               AllOf(HasSubstr("Map(late"), HasSubstr("follows Batch")));
-  EXPECT_THAT(Refusal(model, rows.Shuffle(4).Cache().Batch(8)),
+  EXPECT_THAT(Rejection(model, rows.Shuffle(4).Cache().Batch(8)),
               AllOf(HasSubstr("Cache"), HasSubstr("follows Shuffle")));
   EXPECT_THAT(
-      Refusal(model, Dataset::Random().Map<int64_t>("value", [](int64_t v) { return v; }).Batch(8)),
+      Rejection(model,
+                Dataset::Random().Map<int64_t>("value", [](int64_t v) { return v; }).Batch(8)),
       HasSubstr("Random"));
-  EXPECT_THAT(Refusal(model, Dataset::FromArrays({{"a", Array::Zeros(DType::kF32, {2})},
-                                                  {"b", Array::Zeros(DType::kF32, {2})},
-                                                  {"c", Array::Zeros(DType::kF32, {2})}})
-                                 .Batch(2)),
+  EXPECT_THAT(Rejection(model, Dataset::FromArrays({{"a", Array::Zeros(DType::kF32, {2})},
+                                                    {"b", Array::Zeros(DType::kF32, {2})},
+                                                    {"c", Array::Zeros(DType::kF32, {2})}})
+                                   .Batch(2)),
               HasSubstr("CompileOptions::columns"));
   NamedArrays taken = columns_;
   taken.Set("features", *columns_.Find("y"));
-  EXPECT_THAT(Refusal(model, Dataset::FromArrays(taken).Batch(8)), HasSubstr("rename it"));
+  EXPECT_THAT(Rejection(model, Dataset::FromArrays(taken).Batch(8)), HasSubstr("rename it"));
   const Dataset endless =
       Dataset::FromArrays(columns_).Repeat().Concatenate(Dataset::FromArrays(columns_)).Batch(8);
-  EXPECT_THAT(Refusal(model, endless), HasSubstr("has no end"));
+  EXPECT_THAT(Rejection(model, endless), HasSubstr("has no end"));
   // Validation data as well.
   FitOptions fit = Fitting(1);
   fit.validation_data = rows.RandomSeed().Batch(8);
@@ -549,7 +552,7 @@ TEST_F(CachedFeaturesTest, RefusesDatasetsThatDiffer) {
           .status()));
 }
 
-TEST_F(CachedFeaturesTest, RefusesFoldersWithoutSpaceOrPermission) {
+TEST_F(CachedFeaturesTest, RejectsFoldersWithoutSpaceOrPermission) {
   Model model = Frozen();
   const std::string folder =
       ::testing::TempDir() + "/features_" + std::to_string(base::EntropySeed());

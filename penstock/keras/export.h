@@ -3,7 +3,8 @@
 //   NAME.savedmodel, NAME/, or a name without an extension   a TensorFlow SavedModel, a folder
 //   NAME.onnx                                                an ONNX model
 //
-// Files that Penstock itself loads again (Model::Save) are another thing: they hold the layers.
+// Penstock does not load these files as models again; Model::Save writes files that it does, with
+// the layers.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +26,14 @@ struct ExportOptions {
   // for them.
   std::vector<std::string> class_names = {};
   // Maximum number of bytes of weights in one file. 0: the format's default. SavedModel: the
-  // variables are split into files of this size (default: one). ONNX: if the weights have more bytes
-  // (default: 2 GB), they go into a second file beside the model, NAME.onnx.data.
+  // variables are split into files of this size (default: one). ONNX: if the weights have more
+  // bytes (default: 2 GB), they go into a second file beside the model, NAME.onnx.data.
   int64_t max_shard_bytes = 0;
 };
 
 // Writes the prediction of a network with these weights, by their names, for every batch size. The
-// inputs and outputs have the network's names; outputs of 16-bit floats are float32. Errors name the
-// layer whose program depends on the batch size in another way than as its number of examples.
+// inputs and outputs have the network's names; outputs of 16-bit floats are float32. Errors name
+// the layer whose program depends on the batch size in another way than as its number of examples.
 absl::Status ExportNetwork(const nn::Network& network, const base::NamedArrays& weights,
                            absl::string_view uri, const ExportOptions& options = {});
 

@@ -1,7 +1,7 @@
 // The formats of Model::Export. Internal to room keras: export.h chooses one by the name.
 //
-// To add a format, write a file export_x.cc with a function that returns it, and add the function to
-// the table at the end.
+// To add a format, write a file export_x.cc with a function that returns it, and add the function
+// to the table at the end.
 #pragma once
 
 #include "absl/status/status.h"

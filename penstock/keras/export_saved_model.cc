@@ -1,5 +1,5 @@
-// A network as a SavedModel: one StableHLO module for every batch size, called by the function of the
-// signature "serving_default".
+// A network as a SavedModel: one StableHLO module for every batch size, called by the function of
+// the signature "serving_default".
 #include <algorithm>
 #include <string>
 #include <utility>

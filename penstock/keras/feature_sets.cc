@@ -83,7 +83,7 @@ int64_t FreeBytes(const std::string& folder) {
   return error ? -1 : static_cast<int64_t>(space.available);
 }
 
-// What a set will take; 0: unknown.
+// Number of bytes of a set; 0: unknown.
 int64_t BytesOf(const FeatureSet& set) {
   if (set.rows <= 0 || set.row_bytes <= 0) return 0;
   return set.rows > INT64_MAX / set.row_bytes ? INT64_MAX : set.rows * set.row_bytes;
@@ -123,8 +123,8 @@ absl::StatusOr<std::vector<std::string>> FeatureSets::InputColumns(
   for (const std::string& name : names) {
     if (spec.Find(name) >= 0 && names.size() == ports.size()) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("it is not clear which columns of ", spec.ToString(),
-                     " are the network's inputs; say so with CompileOptions::columns"));
+        absl::StrCat("cannot determine which columns of ", spec.ToString(),
+                     " are the network's inputs; name them in CompileOptions::columns"));
   }
   return names;
 }
@@ -140,7 +140,7 @@ absl::StatusOr<data::ElementSpec> FeatureSets::StoredSpec(
     if (column.name == kFeaturesColumn) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the dataset's column '", kFeaturesColumn,
-          "' is no input of the network and has the name of the stored features; rename it"));
+          "' is not an input of the network and has the name of the stored features; rename it"));
     }
     spec.Set(column);
   }

@@ -25,7 +25,8 @@ absl::StatusOr<nn::Optimizer> OptimizerFromKeras(const Json& json) {
     ours["class_name"] = absl::StripPrefix(name, "Custom>");
   }
   Json& config = ours["config"];
-  if (!config.is_object()) return absl::InvalidArgumentError("the optimizer's config is no object");
+  if (!config.is_object())
+    return absl::InvalidArgumentError("the optimizer's config is not an object");
   // Keras 2.
   for (const char* key : {"is_legacy_optimizer", "jit_compile"}) config.erase(key);
   if (config.contains("decay") && config["decay"] == 0) config.erase("decay");
@@ -65,8 +66,8 @@ const Json* ListOf(const Json& json) {
   return nullptr;
 }
 
-// What an argument of compile says for each output: the same for all, a list in their order, or
-// values by name; null where it says nothing.
+// The value of an argument of compile for each output: the same for all, from a list in their
+// order, or by name; null where there is none.
 std::vector<Json> ForOutputs(const Json& argument, const nn::Network& network) {
   const size_t count = network.outputs().size();
   std::vector<Json> each(count);
@@ -222,7 +223,7 @@ absl::StatusOr<Json> CompileToKeras(const train::Objective& objective) {
     PENSTOCK_ASSIGN_OR_RETURN(weighted.emplace_back(), MetricsToKeras(target.weighted_metrics));
     weights.push_back(target.weight);
   }
-  // Of one output, without lists of one.
+  // For one output, without lists of one element.
   const auto form = [](Json list) { return list.size() == 1 ? Json(list[0]) : list; };
   const bool plain =
       std::all_of(weights.begin(), weights.end(), [](const Json& w) { return w == 1; });

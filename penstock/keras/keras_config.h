@@ -11,8 +11,8 @@
 //   options       initializers and their like as objects; options that only Keras has
 //   operations    `x + 1` is an operation Add in Keras, here a layer Add with a constant
 //
-// Ignored, because they have no effect here: seeds of layers, the argument `training` of a call (Fit
-// and Predict override it, in Keras too), a batch size that is part of an input's shape.
+// Ignored, because they have no effect here: seeds of layers, the argument `training` of a call
+// (Fit and Predict override it, in Keras too), a batch size that is part of an input's shape.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -57,7 +57,7 @@ bool IsLayer(absl::string_view key, const Json& value) {
          config->is_object() && (config->contains("name") || config->contains("layers"));
 }
 
-// Options that Keras has and Penstock lacks, with the value that means what Penstock does.
+// Options that Keras has and Penstock lacks, with the value that gives Penstock's behavior.
 struct KerasOnlyOption {
   const char* key;
   const char* value;  // JSON; nullptr: any value, because it has no effect on what is computed
@@ -126,7 +126,7 @@ class Translator {
   }
 
  private:
-  // ---- What the whole file has ----
+  // ---- The whole file ----
 
   // Calls `visit` for each layer inside a layer: those of a model, and those among its options.
   template <typename Visit>
@@ -241,7 +241,7 @@ class Translator {
     const std::string what =
         absl::StrCat(layer.class_name, "'s option '", key, "' is ", Shown(value));
     if (option == std::end(kKerasOnlyOptions)) {
-      return Wrong(layer.name, absl::StrCat(what, ", an option that Penstock does not have"));
+      return Wrong(layer.name, absl::StrCat(what, ", an option that Penstock does not support"));
     }
     if (option->value == nullptr || value == Json::parse(option->value)) return absl::OkStatus();
     return Wrong(layer.name,
@@ -439,7 +439,7 @@ class Translator {
         inputs[key] = std::move(argument);
       } else {
         return Wrong(layer.name, absl::StrCat("its call has the argument '", key, "', ",
-                                              Shown(value), ", which Penstock does not have"));
+                                              Shown(value), ", which Penstock does not support"));
       }
     }
     std::vector<std::string> order = {"inputs", "x", "query", "x1", "x2"};
@@ -520,7 +520,7 @@ class Translator {
     for (const char* key : {"sparse", "ragged", "optional"}) {
       if (config.contains(key) && config[key] == true) {
         return Wrong(layer.name, absl::StrCat("the input's option '", key,
-                                              "' is true, which Penstock does not have"));
+                                              "' is true, which Penstock does not support"));
       }
     }
     const std::string dtype = config.contains("dtype") && config["dtype"].is_string()
@@ -580,8 +580,8 @@ class Translator {
     std::vector<KerasLayer> layers;
     std::map<std::string, size_t> by_name;
     std::vector<std::vector<int64_t>> rows;  // [layer][call]: index of its row; -1: not there yet
-    // What to subtract from the number of a call of a nested model, which Keras counts from 1 in
-    // some places.
+    // Number of the first call of each layer: Keras counts calls of a nested model from 1 in some
+    // places.
     std::vector<int64_t> first_call;
   };
 

@@ -92,7 +92,7 @@ absl::StatusOr<std::vector<std::string>> ClassNamesOf(const save::Weights& file)
   const auto found = metadata.find(kClassNames);
   if (found == metadata.end() || !found->is_array()) return names;
   for (const Json& name : *found) {
-    if (!name.is_string()) return absl::InvalidArgumentError("a class name is no text");
+    if (!name.is_string()) return absl::InvalidArgumentError("a class name is not a string");
     names.push_back(name);
   }
   return names;

@@ -36,8 +36,8 @@ bool IsCompiled(const save::Weights& file);
 enum class KerasLayout { kNone, kArchive, kLegacy, kWeights };
 KerasLayout KerasLayoutOf(absl::string_view uri);
 
-// What a file of the model holds, with its optimizer's state. INVALID_ARGUMENT: Keras lacks a layer,
-// an option, the optimizer, a loss or a metric.
+// Contents of a file for the model, with its optimizer's state. INVALID_ARGUMENT: Keras lacks a
+// layer, an option, the optimizer, a loss or a metric.
 absl::StatusOr<save::Weights> KerasModelFile(const train::Trainer& trainer,
                                              const std::vector<std::string>& class_names,
                                              KerasLayout layout);

@@ -1,7 +1,7 @@
 // Names and order of variables in Keras's files (save/keras_hdf5.h). Internal to room keras.
 //
 //   Keras 3    "layers/conv2d_1/vars/0": objects by their classes, variables by their numbers
-//   legacy     "conv2d_1/kernel": layers in the model's order; in a layer, those that are trained first
+//   legacy     "conv2d_1/kernel": layers in the model's order; in a layer, trainable ones first
 //   optimizer  iteration, learning rate, then the slots, in an order of each optimizer's own
 #pragma once
 
@@ -44,10 +44,10 @@ enum class KerasMatch {
   kPlace,  // by path (Keras 3), by the order of layers and variables (legacy)
   kName,   // by the names of layers
 };
-// Renames the file's arrays to the network's variables; arrays that belong to none keep their names.
-// The state of the optimizer and of random generators is left out. INVALID_ARGUMENT: kPlace, and
-// the layers of a legacy file are not as many as the network's, or one differs in the number of its
-// variables.
+// Renames the file's arrays to the network's variables; arrays that belong to none keep their
+// names. The state of the optimizer and of random generators is left out. INVALID_ARGUMENT: kPlace,
+// and the layers of a legacy file are not as many as the network's, or one differs in the number of
+// its variables.
 absl::StatusOr<base::NamedArrays> UseKerasNames(const nn::Network& network,
                                                 const save::Weights& file, KerasMatch match);
 

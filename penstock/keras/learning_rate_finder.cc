@@ -23,17 +23,17 @@ double RateOf(const FindLearningRateOptions& options, int64_t i) {
 }
 
 absl::Status CheckFindOptions(const FindLearningRateOptions& o) {
-  constexpr int64_t kMostSteps = 1000000;
+  constexpr int64_t kMaxSteps = 1000000;
   const auto wrong = [](const char* rule, double given) {
     return absl::InvalidArgumentError(absl::StrCat("FindLearningRate: ", rule, "; got ", given));
   };
-  if (!(o.start > 0 && std::isfinite(o.start))) return wrong("start is above 0", o.start);
-  if (!(o.end > o.start && std::isfinite(o.end))) return wrong("end is above start", o.end);
-  if (o.steps < 10 || o.steps > kMostSteps) {
-    return wrong("steps is from 10 to 1000000", static_cast<double>(o.steps));
+  if (!(o.start > 0 && std::isfinite(o.start))) return wrong("start must be above 0", o.start);
+  if (!(o.end > o.start && std::isfinite(o.end))) return wrong("end must be above start", o.end);
+  if (o.steps < 10 || o.steps > kMaxSteps) {
+    return wrong("steps must be from 10 to 1000000", static_cast<double>(o.steps));
   }
-  if (!(o.beta >= 0 && o.beta < 1)) return wrong("beta is at least 0 and below 1", o.beta);
-  if (!(o.stop_factor > 1)) return wrong("stop_factor is above 1", o.stop_factor);
+  if (!(o.beta >= 0 && o.beta < 1)) return wrong("beta must be at least 0 and below 1", o.beta);
+  if (!(o.stop_factor > 1)) return wrong("stop_factor must be above 1", o.stop_factor);
   return absl::OkStatus();
 }
 

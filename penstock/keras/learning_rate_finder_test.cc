@@ -35,8 +35,8 @@ std::vector<LearningRatePoint> Points(const std::vector<double>& smoothed) {
 }
 
 TEST(SteepestDescent, SkipsBeginningEndAndPeaks) {
-  // Of 20 steps the first 2 and the last 5 points do not count: neither -9 around point 1 nor -30
-  // around point 11.
+  // The first 2 and the last 5 of 20 points do not count: neither -9 around point 1 nor -30 around
+  // point 11.
   EXPECT_EQ(SteepestDescent(Points({20, 11, 11, 10, 7, 6, 6, 6, 6, 6, 6, 6, -24, 0, 0, 0}), 20),
             std::pow(10.0, 3));
   EXPECT_EQ(SteepestDescent(Points(std::vector<double>(20, 1.0)), 20), std::nullopt);
@@ -130,9 +130,9 @@ TEST(FindLearningRate, RejectsInvalidArguments) {
   const auto error = [&](const data::Dataset& dataset, const FindLearningRateOptions& options) {
     return std::string(FindLearningRate(model, dataset, options).status().message());
   };
-  EXPECT_THAT(error(OneBatch(1, 3), {.start = 0}), HasSubstr("start is above 0"));
-  EXPECT_THAT(error(OneBatch(1, 3), {.end = 1e-9}), HasSubstr("end is above start"));
-  EXPECT_THAT(error(OneBatch(1, 3), {.steps = 5}), HasSubstr("steps is from 10"));
+  EXPECT_THAT(error(OneBatch(1, 3), {.start = 0}), HasSubstr("start must be above 0"));
+  EXPECT_THAT(error(OneBatch(1, 3), {.end = 1e-9}), HasSubstr("end must be above start"));
+  EXPECT_THAT(error(OneBatch(1, 3), {.steps = 5}), HasSubstr("steps must be from 10"));
   EXPECT_THAT(error(OneBatch(1, 3), {.beta = 1}), HasSubstr("beta"));
   EXPECT_THAT(error(OneBatch(1, 3), {.stop_factor = 1}), HasSubstr("stop_factor"));
   EXPECT_THAT(error(OneBatch(1, 3).Take(0), {}), ::testing::Not(::testing::IsEmpty()));

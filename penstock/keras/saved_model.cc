@@ -136,8 +136,8 @@ absl::Status CheckShapes(const nn::Network& network, const NamedArrays& weights)
   return absl::OkStatus();
 }
 
-// This, NetworkFrom and FromDescription throw the JSON library's exceptions where a value is missing
-// or of another type.
+// This, NetworkFrom and FromDescription throw the JSON library's exceptions where a value is
+// missing or of another type.
 std::vector<std::string> ClassNamesOf(const Json& description) {
   const auto names = description.find("class_names");
   if (names == description.end()) return {};
@@ -154,7 +154,7 @@ absl::StatusOr<nn::Network> NetworkFrom(const Json& description,
   return nn::Network::FromJson(description.at("network"), &custom_layers);
 }
 
-// The training step of a model that is not compiled.
+// Training step of a model that is not compiled.
 train::StepResult NotCompiled(const train::StepContext& step) {
   step.graph.Fail(absl::FailedPreconditionError(
       "the model was loaded without arguments of Compile; call Compile before Fit and Evaluate"));

@@ -107,7 +107,8 @@ absl::StatusOr<int64_t> ServingModel::BatchOf(const base::NamedArrays& inputs) c
     return absl::InvalidArgumentError(
         absl::StrCat("expects ", function_.inputs.size(), " inputs, got ", inputs.size()));
   }
-  if (batch == 0) return absl::InvalidArgumentError("a batch without examples");
+  if (batch == 0)
+    return absl::InvalidArgumentError("the inputs are a batch without examples; pass at least one");
   return std::max<int64_t>(batch, 1);
 }
 
@@ -143,13 +144,15 @@ absl::StatusOr<ir::Program> ServingModel::ProgramOfArtifact() const {
     if (!IsStatic(output.shape)) return unknown(output);
     const int result = function_.results[i];
     if (result < 0 || result >= static_cast<int>(program.results.size())) {
-      return absl::UnimplementedError("the module has results that are no outputs");
+      return absl::UnimplementedError(
+          "the module has results that are not outputs of the signature");
     }
     program.results[static_cast<size_t>(result)] = {output.dtype, output.shape};
   }
   for (const ir::TensorType& type : program.results) {
     if (type.dtype == base::DType::kInvalid) {
-      return absl::UnimplementedError("the module has results that are no outputs");
+      return absl::UnimplementedError(
+          "the module has results that are not outputs of the signature");
     }
     program.result_names.push_back(absl::StrCat("result", program.result_names.size()));
   }

@@ -4,10 +4,10 @@
 //   PENSTOCK_ASSIGN_OR_RETURN(auto model, keras::ServingModel::Load("gs://bucket/classifier"));
 //   PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays scores, model.Predict({{"image", images}}));
 //
-// Modules of text run at any batch size: each is compiled when it first occurs. Modules in StableHLO's
-// binary form (portable artifacts, as JAX writes them) run at the shapes that they were exported for;
-// the plugin of the device has to read them. A module is compiled by the plugin as it is: load those
-// of people whose programs you would run.
+// Modules of text run at any batch size: each is compiled when it first occurs. Modules in
+// StableHLO's binary form (portable artifacts, as JAX writes them) run at the shapes that they were
+// exported for; the device's plugin must support them. A module is compiled by the plugin as it is:
+// load SavedModels only from sources whose programs you would run.
 #pragma once
 
 #include <map>
@@ -53,7 +53,7 @@ class ServingModel {
   std::string name_;
   save::ServingFunction function_;
   std::shared_ptr<runtime::Client> client_;
-  // What precedes the arguments of the function: the platform's index, if the module takes it.
+  // Arguments before those of the function: the platform's index, if the module takes it.
   runtime::Buffers leading_;
   // For each argument of the function, the variable; not valid() for an input.
   runtime::Buffers variables_;

@@ -18,7 +18,7 @@ bool IsOneOf(absl::string_view name, std::initializer_list<absl::string_view> na
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-absl::Status Refused(const Stage& stage, absl::string_view why) {
+absl::Status Rejected(const Stage& stage, absl::string_view why) {
   return absl::InvalidArgumentError(absl::StrCat("the dataset's ", stage.ToString(), " ", why));
 }
 
@@ -36,14 +36,15 @@ absl::Status CheckFixed(const Dataset::Description& description, bool* shuffles)
       *shuffles = true;
       return absl::OkStatus();
     case Stage::Varies::kElements:
-      return Refused(stage,
-                     "returns other elements in each epoch, so their features cannot be computed "
-                     "once; remove what is random, or train without cached features");
+      return Rejected(stage,
+                      "returns other elements in each epoch, so their features cannot be computed "
+                      "once; remove what is random, or train without cached features");
     case Stage::Varies::kUnknown:
-      return Refused(stage,
-                     "calls a function without a name. If it is not random, give it a name "
-                     "(MapOptions::name and the like), and another one when you change it: only by "
-                     "the name is a change noticed");
+      return Rejected(
+          stage,
+          "calls a function without a name. If it is not random, give it a name "
+          "(MapOptions::name and the like), and another one when you change it: it is by "
+          "the name that a change is detected");
   }
   return absl::OkStatus();
 }
@@ -71,7 +72,7 @@ class Splitter {
     const absl::string_view name = stage->name();
     if (batched_) {
       if (!IsOneOf(name, {"Prefetch", "Shuffle", "Repeat", "Take", "Skip", "Shard"})) {
-        return Refused(*stage, "follows Batch; put it before Batch, where it is done once");
+        return Rejected(*stage, "follows Batch; put it before Batch, where it is done once");
       }
       out_.per_epoch.push_back(stage);
     } else if (name == "Batch") {
@@ -84,8 +85,8 @@ class Splitter {
       out_.per_epoch.push_back(stage);
     } else if (Moved() && !IsPerElement(*stage) &&
                !(IsOneOf(name, {"Filter", "IgnoreErrors"}) && !selects_)) {
-      return Refused(*stage,
-                     "follows Shuffle or Repeat; put it before them, where it is done once");
+      return Rejected(*stage,
+                      "follows Shuffle or Repeat; put it before them, where it is done once");
     } else {
       out_.rows = out_.rows.Then(stage);
     }

@@ -125,7 +125,7 @@ absl::Status CheckFrozen(const Network& network, const Network& part) {
   return absl::OkStatus();
 }
 
-// What a network computes, as text, and what it does besides.
+// The program of a network, as text, and its side effects.
 struct Traced {
   std::string text;
   std::vector<std::string> assigned;  // variables

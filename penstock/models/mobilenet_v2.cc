@@ -72,13 +72,13 @@ Symbol Pointwise(Symbol x, int64_t filters, const std::string& name) {
   return nn::Conv2D({.filters = filters, .padding = "same", .use_bias = false, .name = name})(x);
 }
 
-// What the two variants have in different ways, and the width.
+// Differences of the two variants, and the width.
 struct MobileNetV2Style {
   double alpha;
   MobileNorms norm;
   bool torch;
 
-  // Of a 3x3 convolution with stride 2.
+  // Padding of a 3x3 convolution with stride 2.
   nn::Ends<2> Padding(const Symbol& x) const {
     return torch ? nn::Ends<2>(1) : internal::PadForStride2(x, 3);
   }

@@ -27,26 +27,28 @@ namespace penstock::models {
 
 enum class TorchLayer { kConv, kDepthwiseConv, kNorm, kDense, kScale, kScaleC11 };
 
-// Names of a layer. In `layer`, '#' stands for a number and '@' for a letter, numbered from 1 ('a');
-// a '*' at its beginning stands for any characters. In `torch`, {1} is the first of these numbers,
-// {2-1} and {2+1} the second minus and plus 1, {2*1+1} twice the first plus 1, and {#} the position, from 0, of the first two numbers among those of all layers ("block2a_" after
+// Names of a layer. In `layer`, '#' stands for a number and '@' for a letter, numbered from 1
+// ('a'); a '*' at its beginning stands for any characters. In `torch`, {1} is the first of these
+// numbers, {2-1} and {2+1} the second minus and plus 1, {2*1+1} twice the first plus 1, and {#} the
+// position, from 0, of the first two numbers among those of all layers ("block2a_" after
 // "block1b_"). The first row that matches a layer applies.
 struct TorchRow {
   const char* layer;
   const char* torch;
   TorchLayer kind;
-  // Of a dense layer after Flatten: the number of channels of the flattened feature maps, since
+  // For a dense layer after Flatten: number of channels of the flattened feature maps, since
   // PyTorch flattens [channels, height, width]. 0: not after Flatten.
   int64_t flattened_channels = 0;
 };
 
 // Names of all layers of a family.
 struct TorchLayout {
-  const char* name;  // whose names they are: "torchvision"
+  const char* name;  // library that has these names: "torchvision"
   absl::Span<const TorchRow> rows;
-  // A layer that the networks have that compute what PyTorch's compute. Networks without it, whose
-  // layers have the same names and shapes, pad images or normalize otherwise: the weights would fit
-  // and give other outputs. nullptr: all networks with these layers compute the same.
+  // Name of a layer by which networks that compute the same as PyTorch's are recognized. Networks
+  // without it, whose layers have the same names and shapes, pad images or normalize differently:
+  // the weights would fit and give other outputs. nullptr: all networks with these layers compute
+  // the same.
   const char* required_layer = nullptr;
 };
 

@@ -90,15 +90,15 @@ bool HasLayer(const nn::Network& network, absl::string_view name) {
                      [&](const auto& use) { return use.name == name; });
 }
 
-// What is in front of PyTorch's names in the file: "", "module.", "state_dict/".
+// Prefixes of PyTorch's names in the file: "", "module.", "state_dict/".
 std::set<std::string> FilePrefixes(const NamedArrays& arrays, absl::string_view first_name) {
-  constexpr size_t kMost = 100;  // names of other layers end like the first one's
+  constexpr size_t kMaxPrefixes = 100;  // names of other layers end like the first one's
   std::set<std::string> prefixes = {""};
   for (const auto& [name, array] : arrays) {
     absl::string_view prefix = name;
     if (!absl::ConsumeSuffix(&prefix, first_name) || prefix.empty()) continue;
     if (prefix.back() == '.' || prefix.back() == '/') prefixes.emplace(prefix);
-    if (prefixes.size() >= kMost) break;
+    if (prefixes.size() >= kMaxPrefixes) break;
   }
   return prefixes;
 }
@@ -164,7 +164,7 @@ absl::Status CheckSameComputation(const nn::Network& network, const Reading& rea
   if (reading.same_computation) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the weights have the names of ", reading.layout->name,
-                   ", whose networks pad images or normalize otherwise than '", network.name(),
+                   ", whose networks pad images or normalize differently from '", network.name(),
                    "': it would give other outputs. Networks that compute the same: ",
                    NetworksWith(reading.layout)));
 }

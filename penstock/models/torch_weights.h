@@ -1,5 +1,5 @@
-// Weights that PyTorch saved, for the networks of this room: finds out from the names in a file
-// whose names they are, and converts them to the names and layouts of this room.
+// Weights that PyTorch saved, for the networks of this room: detects from the names in a file which
+// library they belong to, and converts them to the names and layouts of this room.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(const MatchedWeights weights, MatchWeights(network, arrays_of_file));
 //   if (!weights.complete()) return absl::InvalidArgumentError(weights.ToString());
@@ -22,8 +22,8 @@ namespace penstock::models {
 
 // Arrays of a file, matched with the variables of a network.
 struct MatchedWeights {
-  // Whose names the file has: "torchvision", "timm", or another layout of the tables; "Keras": the
-  // network's own names.
+  // Layout of the file's names: "torchvision", "timm", or another layout of the tables; "Keras":
+  // the network's own names.
   std::string layout = "";
   base::NamedArrays arrays = {};  // those that fit, by the network's names and in its layouts
   // The others: of another shape, by the network's names; without a variable, by the file's.
@@ -36,7 +36,7 @@ struct MatchedWeights {
 
   bool is_torch() const { return layout != "Keras"; }
   bool complete() const { return missing.empty() && unused.empty() && mismatched.empty(); }
-  // What fits and what does not, at most twenty lines.
+  // Report of matches and differences, at most twenty lines.
   std::string ToString() const;
 };
 
@@ -44,8 +44,8 @@ struct MatchedWeights {
 // network may contain a network of this room as a layer; its variables then have the names
 // "<layer>/...". PyTorch's names may have a common prefix ("module." of DataParallel,
 // "state_dict/model."); arrays without this prefix are ignored. FAILED_PRECONDITION if the file's
-// weights fit the network but PyTorch's computes otherwise (TorchLayout::required_layer); the error
-// names the networks that compute the same.
+// weights fit the network but PyTorch's network computes something else
+// (TorchLayout::required_layer); the error names the networks that compute the same.
 absl::StatusOr<MatchedWeights> MatchWeights(const nn::Network& network,
                                             const base::NamedArrays& arrays);
 

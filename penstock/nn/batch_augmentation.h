@@ -30,7 +30,7 @@ namespace penstock::nn {
 
 class Config;
 
-// What is drawn for a batch.
+// Random numbers of a batch.
 struct Blend {
   ir::Value share;  // f32[batch], from 0 to 1: share of each example's own label
   // Bool [batch, height, width, 1]: pixels that are the partner's. Invalid: every number is
@@ -38,7 +38,7 @@ struct Blend {
   ir::Value box = {};
 };
 
-// A kind of batch augmentation: its options, and what it draws.
+// A kind of batch augmentation: its options and its random numbers.
 class BatchAugmentationBody {
  public:
   virtual ~BatchAugmentationBody() = default;

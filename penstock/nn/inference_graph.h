@@ -1,6 +1,6 @@
 // The graph of a network's prediction, for exporters and for counting: parameters are the
-// variables, then the inputs, by their names; results are the outputs, of which several of one layer
-// are numbered: "lstm", "lstm_1".
+// variables, then the inputs, by their names; results are the outputs, of which several of one
+// layer are numbered: "lstm", "lstm_1".
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ir::Graph> graph, InferenceGraph(net, 32));
 //

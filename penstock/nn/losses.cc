@@ -40,7 +40,7 @@ struct FunctionLoss : LossBody {
       : name_(name), function(std::move(f)) {}
   absl::string_view name() const override { return name_; }
   bool is_custom() const override { return true; }
-  bool has_class_labels() const override { return true; }  // what they are is the program's affair
+  bool has_class_labels() const override { return true; }  // the program decides what labels are
   bool matches_ranks() const override { return true; }
   LossValues Call(Value y_true, Value y_pred, Value) const override {
     const Value each = function(y_true, y_pred);

@@ -67,7 +67,7 @@ void AsyncCheckpointManager::Work() {
       std::optional<Checkpoint> checkpoint = std::exchange(save_, std::nullopt);
       lock.unlock();
       absl::Status status = base::CatchExceptions([&] { return DoSave(*checkpoint); });
-      checkpoint.reset();  // frees the copy of the state before anyone is told
+      checkpoint.reset();  // frees the copy of the state before waiting threads are notified
       lock.lock();
       last_failed_ = !status.ok();
       if (error_.ok()) error_ = std::move(status);
@@ -104,8 +104,8 @@ void AsyncCheckpointManager::DoAnnotate(const Annotation& annotation) {
   if (status.ok()) return;
   Warn(absl::StrCat("the checkpoint of step ", annotation.step, " is saved, but ",
                     saved.ok()                     ? "older ones could not be removed: "
-                    : annotation.score.has_value() ? "not its score: "
-                                                   : "not the end of its epoch: ",
+                    : annotation.score.has_value() ? "its score could not be added: "
+                                                   : "the end of its epoch could not be recorded: ",
                     status.message()));
 }
 

@@ -19,7 +19,7 @@
 //   - Saves do not overlap: Save blocks until the previous one has ended. So the manager holds at
 //     most one copy of the state (Checkpoint::arrays), until its files are written.
 //   - Every error is returned once, by TakeError or Wait, whichever is called first; the destructor
-//     waits, and passes an error that nobody has taken to `warn`.
+//     waits, and passes an error that was not returned to `warn`.
 #pragma once
 
 #include <condition_variable>
@@ -61,19 +61,20 @@ class AsyncCheckpointManager {
 
   // Waits for what is in progress, then begins to save `checkpoint` (CheckpointManager::Save). Its
   // arrays share memory with the caller's, which must not be written until the save has ended. An
-  // error that nobody has taken yet stays, and this save is done nevertheless: call Wait before.
+  // error that has not been returned yet is kept, and this save is done nevertheless: call Wait
+  // before.
   void Save(Checkpoint checkpoint);
 
   // Adds a later state and score to the checkpoint that was saved last, when that is complete
-  // (CheckpointManager::Annotate). Does not wait; one that has not begun is replaced. After a failed
-  // save it does nothing.
+  // (CheckpointManager::Annotate). Does not wait; one that has not begun is replaced. After a
+  // failed save it does nothing.
   void Annotate(int64_t step, std::string state, std::optional<double> score);
 
   // Whether a save or an annotation is in progress.
   bool busy() const;
   // The first error of a save since it was last asked for; OK if there is none. Does not wait.
   absl::Status TakeError();
-  // Waits until nothing is in progress; then as TakeError.
+  // Waits until nothing is in progress, then returns TakeError().
   absl::Status Wait();
 
   // Waits until nothing is in progress, and returns the manager to list, read or remove

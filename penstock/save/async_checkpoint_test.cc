@@ -254,7 +254,7 @@ TEST(AsyncCheckpoint, HarmlessFailuresAreWarnings) {
   checkpoints.Annotate(7, "{}", 1);  // not the one that was saved last
   ASSERT_TRUE(checkpoints.Wait().ok());
   ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_THAT(warnings[1], HasSubstr("step 7 is saved, but not its score"));
+  EXPECT_THAT(warnings[1], HasSubstr("step 7 is saved, but its score could not be added"));
 }
 
 TEST(AsyncCheckpoint, ExceptionOfWarnIsIgnored) {

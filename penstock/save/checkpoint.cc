@@ -50,8 +50,8 @@ void KeepFirst(absl::Status& first, absl::Status next) {
   if (first.ok()) first = std::move(next);
 }
 
-// Calls `body` for each file, by its index, on up to `threads` threads. On Linux, new threads inherit
-// this thread's priority, which is low for an asynchronous save.
+// Calls `body` for each file, by its index, on up to `threads` threads. On Linux, new threads
+// inherit this thread's priority, which is low for an asynchronous save.
 void ForEachFile(size_t files, int threads, absl::FunctionRef<void(int64_t)> body) {
   const auto end = static_cast<int64_t>(files);
   const int others = static_cast<int>(std::min<int64_t>(end, threads)) - 1;  // besides this one

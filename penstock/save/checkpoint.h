@@ -40,8 +40,8 @@
 //      through; removing that checkpoint removes the link, not its target.
 //
 // One writer. At most one process writes into a folder at a time; any number may read. A second
-// writer's Save fails with an error, or replaces the same step. Whatever two writers do, no complete
-// checkpoint mixes the two.
+// writer's Save fails with an error, or replaces the same step. Whatever two writers do, no
+// complete checkpoint mixes the two.
 #pragma once
 
 #include <cstdint>

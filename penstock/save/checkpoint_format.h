@@ -5,8 +5,8 @@
 //   PENSTOCK_ASSIGN_OR_RETURN(Weights best, ReadWeights(fs, "gs://bucket/run7/step-00002000"));
 //
 // A folder of checkpoints stands for its newest complete one; corrupt ones that are newer are named
-// in Weights::skipped. The folder of one checkpoint may be copied and renamed. The arrays are all of
-// the state, the optimizer's slots included. Sizes and checksums are verified.
+// in Weights::skipped. The folder of one checkpoint may be copied and renamed. The arrays are all
+// of the state, the optimizer's slots included. Sizes and checksums are verified.
 #pragma once
 
 #include "absl/status/statusor.h"

@@ -33,8 +33,8 @@
 //   config.json, metadata.json
 // A .weights.h5 file has no metadata.
 //
-// Both. bfloat16 is h5py's two opaque bytes with the attribute `dtype`, by which Keras 3 marks it.
-// Datasets of strings are left out and listed in Weights::skipped. Assets of an archive
+// Both layouts. bfloat16 is h5py's two opaque bytes with the attribute `dtype`, by which Keras 3
+// marks it. Datasets of strings are left out and listed in Weights::skipped. Assets of an archive
 // (vocabularies of preprocessing layers) are listed there too.
 #pragma once
 

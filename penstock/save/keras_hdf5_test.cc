@@ -132,7 +132,7 @@ TEST(KerasHdf5, EveryFailedReadIsReported) {
           [&](int64_t call) {
             if (call != at) return absl::OkStatus();
             failed = true;
-            return absl::UnavailableError("odd answer");
+            return absl::UnavailableError("the store is unavailable");
           },
           FaultyFileSystem::Counts::kEveryCall);
       const absl::StatusOr<Weights> got = ReadWeights(fs, kUri);
@@ -174,7 +174,7 @@ TEST(KerasHdf5, RejectsHostileSuperblocks) {
   }
 }
 
-// What neither Keras nor Penstock's writer makes: links, elements elsewhere, cycles, sizes.
+// Files that neither Keras nor Penstock writes: links, elements elsewhere, cycles, sizes.
 TEST(KerasHdf5, RejectsHostileFiles) {
   const std::string folder =
       absl::StrCat(PENSTOCK_SOURCE_DIR, "/penstock/save/testdata/keras_hdf5_hostile/");
@@ -424,7 +424,7 @@ TEST(KerasHdf5, IsPublishedWholeOrNotAtAll) {
       FaultyFileSystem fs(inner, [&](int64_t call) {
         if (call != at) return absl::OkStatus();
         failed = true;
-        return absl::UnavailableError("odd answer");
+        return absl::UnavailableError("the store is unavailable");
       });
       const bool ok = WriteWeights(fs, uri, weights).ok();
       EXPECT_EQ(ok, !failed);

@@ -27,7 +27,7 @@ namespace {
 
 using base::Array;
 
-// Written if the weights have none: Keras takes a file without a version for one of Keras 1, whose
+// Written if the weights have none: Keras treats a file without a version as one of Keras 1, whose
 // kernels it transposes, and one without a backend for one of its own.
 constexpr char kVersion[] = "2.15.0", kBackend[] = "tensorflow";
 

@@ -85,8 +85,8 @@ struct Contents {
 };
 
 // Reads a file of weights. The format is detected by the first bytes of the file, not by its name;
-// a TensorFlow checkpoint is addressed by its prefix, its index or one of its data files, a training
-// checkpoint by its folder or by the folder of the run, of which the newest one is read.
+// a TensorFlow checkpoint is addressed by its prefix, its index or one of its data files, a
+// training checkpoint by its folder or by the folder of the run, of which the newest one is read.
 absl::StatusOr<Weights> ReadWeights(io::FileSystem& fs, absl::string_view uri);
 
 struct WriteOptions {
@@ -96,8 +96,8 @@ struct WriteOptions {
 };
 
 // Writes a file of weights in the format of the extension of `uri`. The file is published
-// atomically and replaces an existing one. Metadata that the format cannot store (HoldsMetadata) are
-// rejected, because they would be lost: INVALID_ARGUMENT.
+// atomically and replaces an existing one. Metadata that the format cannot store (HoldsMetadata)
+// are rejected, because they would be lost: INVALID_ARGUMENT.
 absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weights& weights,
                           const WriteOptions& options = {});
 
@@ -107,8 +107,8 @@ absl::Status WriteWeights(io::FileSystem& fs, absl::string_view uri, const Weigh
 absl::StatusOr<bool> HoldsMetadata(absl::string_view uri);
 absl::StatusOr<bool> HoldsMetadata(absl::string_view uri, absl::string_view key);
 
-// Whether WriteWeights would replace a file. Formats of several files are identified by the one that
-// is published last.
+// Whether WriteWeights would replace a file. Formats of several files are identified by the one
+// that is published last.
 absl::StatusOr<bool> WeightsExist(io::FileSystem& fs, absl::string_view uri);
 
 // Checks in advance for the errors that WriteWeights would return: an unsupported extension, a

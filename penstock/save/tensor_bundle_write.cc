@@ -24,8 +24,8 @@ namespace {
 
 using base::Array;
 
-// The objects that tf.train.Checkpoint matches with its own: a node for each component of the names,
-// from the root, which is node 0.
+// The objects that tf.train.Checkpoint matches with its own: a node for each component of the
+// names, from the root, which is node 0.
 class ObjectGraph {
  public:
   ObjectGraph() { AddNode(); }

@@ -13,7 +13,8 @@
 
 namespace penstock::save::tensor_bundle {
 
-// FAILED_PRECONDITION if there is a file of the name of the prefix: reading the prefix would read it.
+// FAILED_PRECONDITION if there is a file of the name of the prefix: reading the prefix would read
+// it.
 absl::Status CheckPrefix(io::FileSystem& fs, absl::string_view prefix);
 
 struct BundleOptions {

@@ -134,8 +134,8 @@ class TrainingContext {
   // Steps of one epoch; -1 until the first epoch has ended.
   virtual int64_t steps_per_epoch() const = 0;
   virtual int epochs() const = 0;
-  // Direction and period of the number that logs will contain under this name: a loss or metric of the
-  // network, prefixed with "val_" for validation data. The error lists the existing names.
+  // Direction and period of the number that logs will contain under this name: a loss or metric of
+  // the network, prefixed with "val_" for validation data. The error lists the existing names.
   virtual absl::StatusOr<MonitorInfo> FindMonitor(absl::string_view name) const {
     const bool loss = name == "loss" || name == "val_loss";
     return MonitorInfo{.better = loss ? Mode::kMin : Mode::kAuto};

@@ -23,8 +23,8 @@ struct History {
   std::vector<FitStats> stats;
   // Why training ended before its last epoch; empty if it did not.
   std::string stop_reason;
-  // Whether it ended because the program is to exit (TrainingContext::Interrupt), and is to be
-  // resumed from a checkpoint.
+  // Whether the training ended because the program is about to exit (TrainingContext::Interrupt).
+  // It can be resumed from a checkpoint.
   bool interrupted = false;
 
   // The values of one metric by epoch: Keras's history.history["loss"]. Epochs without it

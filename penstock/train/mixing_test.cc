@@ -38,7 +38,7 @@ Objective Linear(nn::Reduction reduction) {
           .batch_augmentation = {nn::MixUp({.alpha = 1})}};
 }
 
-// What one step computes from a batch with `count` real rows, whose weights tell which is which.
+// Results of one step for a batch with `count` real rows, whose weights identify them.
 struct Step {
   Array x = ir::testing::RandomArray({kRows, kFeatures}, 3, -1, 1, DType::kF32);
   Array labels = Array::Of<int64_t>({kRows}, {0, 1, 2, 2, 1, 0, 99});

@@ -92,10 +92,10 @@ def check_types(path, root, between):
                 data = file[f"{root.format(kind)}{name}"]
                 dtype = "V2" if kind == "bfloat16" else kind
                 count = int(np.prod(shape)) * np.dtype(dtype).itemsize
-                wanted = bytes((len(name) * 31 + k * 7) % 256 % (2 if kind == "bool" else 256) for k in range(count))
+                expected = bytes((len(name) * 31 + k * 7) % 256 % (2 if kind == "bool" else 256) for k in range(count))
                 check(f"{path}: {name}", data.dtype == dtype and data.shape == tuple(shape))
                 check(f"{path}: {name}", data.attrs.get("dtype") == ("bfloat16" if kind == "bfloat16" else None))
-                check(f"{path}: {name}", data[()].tobytes() == wanted and data.chunks is None)
+                check(f"{path}: {name}", data[()].tobytes() == expected and data.chunks is None)
 
 
 def read_ours(folder):

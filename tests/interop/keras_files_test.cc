@@ -140,7 +140,7 @@ class KerasFiles : public ::testing::Test {
 };
 TemporaryFolder* KerasFiles::folder_ = nullptr;
 
-// What Keras saved after it had loaded ours.
+// Files that Keras saved after it had loaded Penstock's.
 TEST_F(KerasFiles, OursComeBackBitForBit) {
   const struct {
     const char* name;

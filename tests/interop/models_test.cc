@@ -1,5 +1,5 @@
-// Compares the networks of room models with Keras: layers, names, order, weights, and options of the
-// layers; and, with equal weights, the outputs.
+// Compares the networks of room models with Keras: layers, names, order, weights, and options of
+// the layers; and, with equal weights, the outputs.
 #include "penstock/models/models.h"
 
 #include "absl/strings/ascii.h"

@@ -60,9 +60,9 @@ def check(folder, model):
         return array.take(range(count * array.shape[axis] // BATCHES[-1]), axis)
 
     names = [output.name for output in session.get_outputs()]
-    wanted = [key.removeprefix("output/") for key in tensors if key.startswith("output/")]
-    if sorted(names) != sorted(wanted):
-        return f"outputs {sorted(names)}, not {sorted(wanted)}"
+    expected = [key.removeprefix("output/") for key in tensors if key.startswith("output/")]
+    if sorted(names) != sorted(expected):
+        return f"outputs {sorted(names)}, not {sorted(expected)}"
     for count in model.get("batches", BATCHES):
         feed = {i.name: examples("input/", i.name, count) for i in session.get_inputs()}
         for name, got in zip(names, session.run(names, feed), strict=True):
@@ -81,7 +81,7 @@ def check_all(folder):
         print(model["what"], flush=True)  # the last one, if ONNX Runtime crashes
         try:
             wrong = check(folder, model)
-        except Exception as error:  # noqa: BLE001  told with the model's name
+        except Exception as error:  # noqa: BLE001  reported with the model's name
             wrong = f"{type(error).__name__}: {error}"[:1500]
         if wrong:
             differences[model["what"]] = wrong

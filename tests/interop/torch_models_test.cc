@@ -224,7 +224,8 @@ TEST_F(TorchModels, PretrainedEfficientNetLiteNamesWhatPhotographsShow) {
   keras::Model again(models::EfficientNetLite0());
   ASSERT_TRUE(again.Compile({}).ok());
   const base::NamedArrays initial = *again.GetWeights();
-  // What `penstock convert` writes: PyTorch's names and layouts in another format, and the model's.
+  // Files as `penstock convert` writes them: PyTorch's names and layouts in another format, and the
+  // model's.
   const auto original = save::ReadWeights(Files(), PretrainedFile());
   ASSERT_TRUE(original.ok()) << original.status();
   int formats = 0;

@@ -204,7 +204,7 @@ int64_t MostProbableClass(absl::Span<const double> probabilities) {
 
 absl::Status NotFiniteError(const std::string& image) {
   return absl::FailedPreconditionError(absl::StrCat(
-      "the model's scores of ", image, " are not numbers (NaN): its training has diverged. Train ",
+      "the model's scores of ", image, " are not numbers (NaN): its training diverged. Train ",
       "it again with a lower learning rate; `penstock train --find-learning-rate` proposes one"));
 }
 

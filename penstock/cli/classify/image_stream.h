@@ -42,7 +42,8 @@ struct ImageStreamOptions {
 
 struct ImageBatch {
   base::NamedArrays columns;  // ImageColumn(i) for each shape
-  // Path of each image, without secrets (io::DisplayName), or "record N" for shards, counted from 0 over all shards.
+  // Path of each image, without secrets (io::DisplayName), or "record N" for shards, counted from 0
+  // over all shards.
   std::vector<std::string> names;
   // Feature `id` of the records if the shards have one (text or an integer); otherwise the record's
   // number. Empty for files.

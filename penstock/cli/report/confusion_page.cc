@@ -192,7 +192,7 @@ std::string EmbeddedImage(const base::Array& pixels, const std::string& descript
 std::string MistakesSection(const ConfusionPageInput& input) {
   if (input.mistakes.empty()) return "";
   std::string html =
-      "<h2>Worst mistakes</h2>\n<p>The wrong predictions of the highest probability.</p>\n"
+      "<h2>Worst mistakes</h2>\n<p>The wrong predictions with the highest probabilities.</p>\n"
       "<div class=\"grid\">\n";
   for (const Mistake& mistake : input.mistakes) {
     const std::string label = input.class_name(mistake.label);

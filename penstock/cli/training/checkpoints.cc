@@ -53,8 +53,8 @@ absl::StatusOr<train::CheckpointOptions> Checkpoints::Frequency() const {
     return options;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "--checkpoint-every is a number of steps (500) or a time (30s, 5m, 1h30m), got '", every_,
-      "'"));
+      "--checkpoint-every must be a number of steps (500) or a time (30s, 5m, 1h30m), got '",
+      every_, "'"));
 }
 
 }  // namespace penstock::cli

@@ -133,7 +133,7 @@ void Recipe::Describe(Options& options) {
 absl::Status Recipe::Check() const {
   if (!class_weight_.empty() && class_weight_ != "balanced") {
     return absl::InvalidArgumentError(
-        absl::StrCat("--class-weight is 'balanced', got '", class_weight_, "'"));
+        absl::StrCat("--class-weight must be 'balanced', got '", class_weight_, "'"));
   }
   return Optimizer(100).status();
 }

@@ -28,8 +28,9 @@ absl::StatusOr<std::vector<io::FileInfo>> FindInfos(io::FileSystem& file_system,
   return files;
 }
 
-// What listings say about files that are not local: one request for a thousand files of a folder,
-// instead of one for each. Single files and folders that cannot be listed are left out.
+// Sizes and versions of files that are not local, from listings of their folders: one request for a
+// thousand files, instead of one for each. Single files and folders that cannot be listed are left
+// out.
 absl::StatusOr<absl::flat_hash_map<std::string, io::FileInfo>> ListedInfos(
     io::FileSystem& file_system, const std::vector<std::string>& files) {
   absl::flat_hash_map<std::string, int64_t> folders;

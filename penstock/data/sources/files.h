@@ -43,8 +43,9 @@ absl::StatusOr<std::vector<record::TfRecordIndex>> LoadIndices(
     int parallel = 0);
 
 // Fingerprint of the files, by context.file_system: their names, and the size and modification time
-// of local ones, or exactly of all, with their versions. (A request for each of thousands of files
-// in an object store would take longer than reading them; exact fingerprints list their folders.)
+// of local ones, or, if it is exact, those of all files, with their versions. (A request for each
+// of thousands of files in an object store would take longer than reading them; exact fingerprints
+// list their folders.)
 absl::StatusOr<std::string> FilesFingerprint(const ResolveContext& context,
                                              const std::vector<std::string>& files);
 

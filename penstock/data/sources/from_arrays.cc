@@ -100,7 +100,7 @@ class FromArraysStage : public Stage {
     return arrays_[0].second.dim(0);
   }
 
-  // Of the first of the elements, enough to tell one data set from another, or exactly of all.
+  // Covers the first elements, enough to distinguish data sets; all of them if it is exact.
   absl::StatusOr<std::string> SourceFingerprint(const ResolveContext& context) const override {
     const int64_t max_bytes = context.exact ? INT64_MAX : 1 << 20;
     const size_t max_strings = context.exact ? SIZE_MAX : 1000;

@@ -190,7 +190,7 @@ struct ColorLayer : LayerOf<Options> {
   virtual bool CheckOptions(CallContext& ctx, const Value& images) const = 0;
   virtual Value Transform(Value key, Value x) const = 0;
   virtual bool applies_in_inference() const { return false; }
-  // Of the result; nullopt: it is not clamped.
+  // Range of the result; nullopt: it is not clamped.
   virtual std::optional<Range> clamp() const {
     if constexpr (requires(Options o) { o.value_range; }) {
       return this->options_.value_range;
@@ -380,10 +380,10 @@ struct RandomGaussianBlurLayer : ColorLayer<RandomGaussianBlurOptions> {
         "value_range", options_.value_range);
   }
   bool CheckOptions(CallContext& ctx, const Value&) const override {
-    constexpr int64_t kLargest = 255;  // the graph has a few operations for each tap
+    constexpr int64_t kMaxSize = 255;  // the graph has a few operations for each tap
     for (int64_t size : options_.kernel_size) {
-      if (size >= 1 && size <= kLargest && size % 2 == 1) continue;
-      ctx.Fail(absl::StrCat("kernel_size is an odd number from 1 to ", kLargest, ", got ", size));
+      if (size >= 1 && size <= kMaxSize && size % 2 == 1) continue;
+      ctx.Fail(absl::StrCat("kernel_size is an odd number from 1 to ", kMaxSize, ", got ", size));
       return false;
     }
     return Within(ctx, "factor", options_.factor, 0, 1) &&

@@ -256,7 +256,7 @@ TEST(RandomErasing, ErasesBoxesOfTheScaleWithTheProbability) {
   }
   // P(255 x > 255) of P(x > 0), for x of the normal distribution.
   EXPECT_NEAR(bright / filled, 0.3173, 0.01);
-  // Of the pixels, half of half of the mean area of a box, (E sqrt(u))^2 = 0.161.
+  // A quarter of the mean area of a box, (E sqrt(u))^2 = 0.161, of all pixels.
   EXPECT_NEAR(filled / static_cast<double>(n * pixels * 3), 0.25 * 0.161, 0.012);
 }
 
@@ -334,10 +334,10 @@ TEST(RandomColor, DrawsHueAndSaturationFromTheirRanges) {
     }
   }
   EXPECT_NEAR(MomentsOf(factors).mean, 0.3, 5 * 0.2 / std::sqrt(12.0 * n));
-  const auto [least, most] = std::minmax_element(turns.begin(), turns.end());
-  EXPECT_GE(*least, -0.1 - 1e-5);
-  EXPECT_LT(*least, -0.09);
-  EXPECT_GT(*most, 0.075);  // turned further, green is the maximum
+  const auto [minimum, maximum] = std::minmax_element(turns.begin(), turns.end());
+  EXPECT_GE(*minimum, -0.1 - 1e-5);
+  EXPECT_LT(*minimum, -0.09);
+  EXPECT_GT(*maximum, 0.075);  // turned further, green is the maximum
 }
 
 TEST(RandomGaussianBlur, KeepsTheSumOfAPointInTheMiddle) {

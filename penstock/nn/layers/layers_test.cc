@@ -187,7 +187,7 @@ TEST(Layers, DefaultOptionsRoundTripThroughJson) {
   }
 }
 
-// Of a range [low, high] Keras draws the contrast from [1 - low, 1 + high].
+// For a range [low, high] Keras draws the contrast from [1 - low, 1 + high].
 TEST(Layers, WriteFactorsAsKerasReadsThem) {
   EXPECT_EQ(LayerConfig(RandomContrast({.factor = 0.25}))["factor"].dump(), "[0.25,0.25]");
   EXPECT_EQ(LayerConfig(RandomColorJitter({.contrast_factor = 0.5}))["contrast_factor"].dump(),

@@ -94,7 +94,7 @@ absl::StatusOr<std::string> ReadChunk(Source& source, const Chunk& chunk,
                                       absl::Span<const FilterStep> filters, uint64_t chunk_bytes) {
   std::string bytes(static_cast<size_t>(chunk.size), '\0');
   PENSTOCK_RETURN_IF_ERROR(source.Read(chunk.address, absl::MakeSpan(bytes), "a chunk"));
-  // What a filter made was at most this long: checksums may have been added before it.
+  // Maximum size of the output of a filter: checksums may have been added before it.
   const uint64_t limit = chunk_bytes + 4 * filters.size();
   for (size_t i = filters.size(); i-- > 0;) {
     if ((chunk.skipped_filters >> i & 1) != 0) continue;

@@ -21,8 +21,8 @@ struct Chunk {
   uint64_t skipped_filters = 0;    // a bit for each
 };
 
-// Chunks of a dataset of this shape, checked: each is there once, lies inside the file, and is
-// large enough for what its filters can make of it. UNIMPLEMENTED if one was never written.
+// Chunks of a dataset of this shape, checked: each is present once, lies inside the file, and is
+// large enough for its elements after decompression. UNIMPLEMENTED if one was never written.
 absl::StatusOr<std::vector<Chunk>> ReadChunkIndex(Source& source, const Layout& layout,
                                                   const base::Shape& shape,
                                                   absl::Span<const FilterStep> filters);

@@ -164,7 +164,7 @@ class Hdf5File::Impl {
     const hdf5::Message* const space = object->Find(hdf5::kDataspace);
     const hdf5::Message* const type = object->Find(hdf5::kDatatype);
     const hdf5::Message* const layout = object->Find(hdf5::kLayout);
-    if (space == nullptr || type == nullptr) return hdf5::Corrupt(address, "is no dataset");
+    if (space == nullptr || type == nullptr) return hdf5::Corrupt(address, "is not a dataset");
     if (space->is_shared || type->is_shared || layout->is_shared) {
       return absl::UnimplementedError("has a named type, which is not supported");
     }
@@ -256,7 +256,7 @@ class Hdf5File::Impl {
   static absl::Status CheckAttributeInfo(const hdf5::Message& message) {
     hdf5::Cursor cursor(message.body, message.offset);
     cursor.Number(1);
-    if ((cursor.Number(1) & 1) != 0) cursor.Number(2);  // largest order of creation
+    if ((cursor.Number(1) & 1) != 0) cursor.Number(2);  // maximum order of creation
     if (cursor.Number(8) == hdf5::kUndefined) return absl::OkStatus();
     return absl::UnimplementedError(absl::StrCat(
         "offset ", message.offset, ": has attributes in the layout of libver='latest'"));

@@ -4,11 +4,11 @@
 //   PENSTOCK_ASSIGN_OR_RETURN(const auto names, file->Strings("/", "layer_names"));
 //   PENSTOCK_ASSIGN_OR_RETURN(Array kernel, file->ReadArray("/conv/conv/kernel:0"));
 //
-// The reader is ours, not the HDF5 library's, which trusts the lengths in a file (docs/design/
-// save.md). It reads what h5py writes by default: superblocks 0 to 3, groups as symbol tables or
-// lists of links, contiguous, compact and chunked elements, deflate, shuffle and Fletcher's
-// checksum. Links to other files, elements in other files or datasets, other filters, and the
-// groups and chunks of libver='latest' are UNIMPLEMENTED.
+// This is a reader of Penstock's own: the HDF5 library trusts the lengths in a file
+// (docs/design/save.md). It reads what h5py writes by default: superblocks 0 to 3, groups as symbol
+// tables or lists of links, contiguous, compact and chunked elements, deflate, shuffle and
+// Fletcher's checksum. Links to other files, elements in other files or datasets, other filters,
+// and the groups and chunks of libver='latest' are UNIMPLEMENTED.
 //
 // One thread at a time may use an Hdf5File.
 #pragma once

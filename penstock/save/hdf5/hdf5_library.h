@@ -1,5 +1,5 @@
 // The HDF5 library, which writes files: its identifiers, one thread at a time, its error messages,
-// types of elements, and files whose bytes are ours. Internal to hdf5_writer.cc.
+// types of elements, and files in memory of our own. Internal to hdf5_writer.cc.
 #pragma once
 
 #include <cstdint>

@@ -166,13 +166,13 @@ absl::Status Objects::ReadGroup(const Object& object, Group& group) {
       const uint64_t bytes = fields.Number(8);
       fields.Number(8);
       const uint64_t place = fields.Number(8);
-      if (!is_heap) return Corrupt(heap, "there is no heap of names");
-      PENSTOCK_RETURN_IF_ERROR(CheckSize(heap, bytes, "a heap of names"));
+      if (!is_heap) return Corrupt(heap, "there is no local heap");
+      PENSTOCK_RETURN_IF_ERROR(CheckSize(heap, bytes, "a local heap"));
       PENSTOCK_ASSIGN_OR_RETURN(const std::string names, source_.Block(place, bytes, "a heap"));
       PENSTOCK_RETURN_IF_ERROR(ReadNode(tree, kAnyLevel, names, group));
     } else if (message.type == kLinkInfo) {
       cursor.Number(1);
-      if ((cursor.Number(1) & 1) != 0) cursor.Number(8);  // largest order of creation
+      if ((cursor.Number(1) & 1) != 0) cursor.Number(8);  // maximum order of creation
       if (cursor.Number(8) != kUndefined) {
         return absl::UnimplementedError(
             absl::StrCat("offset ", message.offset,
@@ -258,8 +258,8 @@ absl::StatusOr<Objects::Heap> Objects::ReadHeap(uint64_t address) {
   const bool is_heap = fields.Is("GCOL");
   fields.Number(4);  // version
   const uint64_t bytes = fields.Number(8);
-  if (!is_heap || bytes < 16) return Corrupt(address, "there is no heap of texts");
-  PENSTOCK_RETURN_IF_ERROR(CheckSize(address, bytes, "a heap of texts"));
+  if (!is_heap || bytes < 16) return Corrupt(address, "there is no global heap");
+  PENSTOCK_RETURN_IF_ERROR(CheckSize(address, bytes, "a global heap"));
   Heap heap;
   PENSTOCK_ASSIGN_OR_RETURN(heap.bytes, source_.Block(address + 16, bytes - 16, "a heap"));
   Cursor cursor(heap.bytes, address + 16);
@@ -269,7 +269,8 @@ absl::StatusOr<Objects::Heap> Objects::ReadHeap(uint64_t address) {
     const uint64_t size = cursor.Number(8);
     if (index == 0) break;  // free space
     const size_t place = heap.bytes.size() - cursor.left();
-    if (size > cursor.left()) return Corrupt(cursor.offset(), "a text is beyond its heap");
+    if (size > cursor.left())
+      return Corrupt(cursor.offset(), "a string is beyond the end of its heap");
     heap.objects.emplace(index, std::pair(place, static_cast<size_t>(size)));
     cursor.Take(std::min<uint64_t>((size + 7) / 8 * 8, cursor.left()));
   }

@@ -110,7 +110,7 @@ Id FileTypeOf(DType dtype) {
 
 absl::Status CheckText(absl::string_view text) {
   if (text.find('\0') == absl::string_view::npos) return absl::OkStatus();
-  return absl::InvalidArgumentError("a text contains a NUL byte, which HDF5 texts cannot");
+  return absl::InvalidArgumentError("a string contains a NUL byte, which HDF5 cannot store");
 }
 
 absl::Status Failed(absl::string_view what, absl::string_view path) {

@@ -205,7 +205,7 @@ absl::Status TranslateIdentity(Translator& t) {
 absl::Status TranslateCompare(Translator& t) {
   const auto& direction = t.Attribute<std::string>("direction");
   if (t.operand_type(0).dtype == DType::kU64 && direction != "EQ" && direction != "NE") {
-    return t.Unsupported("it orders uint64, which ONNX Runtime does not");
+    return t.Unsupported("it orders uint64, which ONNX Runtime does not support");
   }
   const char* const op = direction == "LT"   ? "Less"
                          : direction == "LE" ? "LessOrEqual"

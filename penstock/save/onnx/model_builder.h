@@ -80,8 +80,8 @@ class ModelBuilder {
   // A new name that begins with `base`. Names are unique in the whole model.
   std::string NewName(absl::string_view base);
 
-  // Between these, nodes, inputs and outputs belong to a subgraph, whose nodes may use every name of
-  // the enclosing graph.
+  // Between these, nodes, inputs and outputs belong to a subgraph, whose nodes may use every name
+  // of the enclosing graph.
   void BeginSubgraph();
   Subgraph EndSubgraph();
 

@@ -388,7 +388,7 @@ TEST(Onnx, LeavesAWholeModelAfterEveryFault) {
   EXPECT_GT(faults, 10);
 }
 
-// What `penstock inspect` shows. Models are not read back.
+// Contents that `penstock inspect` shows. Models are not read back.
 TEST(OnnxFormat, ShowsTensorsAndSignature) {
   const auto fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(WriteOnnx(*fs, kUri, Convolutions(), ConvolutionWeights(1),

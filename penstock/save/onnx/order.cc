@@ -87,9 +87,10 @@ absl::Status TranslateSort(Translator& t) {
   const Extent extent = t.OperandShape(0)[axis];
   const DType dtype = t.operand_type(0).dtype;
   const DType key = base::IsFloat(dtype) || dtype == DType::kI32 ? dtype : DType::kI64;
-  if (dtype == DType::kU64) return t.Unsupported("it orders uint64, which ONNX Runtime does not");
+  if (dtype == DType::kU64)
+    return t.Unsupported("it orders uint64, which ONNX Runtime does not support");
   ModelBuilder& model = t.model();
-  // Of equal elements the one with the lower index comes first, as in a stable sort.
+  // Equal elements keep the order of their indices, as in a stable sort.
   const Names sorted =
       model.Add("TopK", {t.Cast(t.Full(0), dtype, key), model.Extents({extent})}, 2,
                 {{"axis", axis}, {"largest", int64_t{t.Attribute<bool>("descending") ? 1 : 0}}});

@@ -1,6 +1,6 @@
-// Translator: writes a graph of room ir as nodes of an ONNX model. Each operation has a Translation,
-// in the file of its family (translations.h lists the families); it reads its operands from a
-// Translator and gives its results to it.
+// Translator: writes a graph of room ir as nodes of an ONNX model. Each operation has a
+// Translation, in the file of its family (translations.h lists the families); it reads its operands
+// from a Translator and gives its results to it.
 //
 //   absl::Status TranslateTanh(Translator& t) {
 //     t.SetResult(t.Elementwise("Tanh", {t.Operand(0)}));
@@ -104,7 +104,8 @@ class Translator {
   // Conversion to the stored type of `to`.
   Tensor Cast(const Tensor& tensor, ir::DType from, ir::DType to);
   std::string Cast(const std::string& name, ir::DType from, ir::DType to);
-  // `known` with another shape (`array` is its array, reshaped), which stays the same initializer's.
+  // `known` with another shape (`array` is its array, reshaped), which stays the same
+  // initializer's.
   static std::shared_ptr<KnownTensor> Reshaped(const std::shared_ptr<KnownTensor>& known,
                                                const base::Array& array);
   // The name of the tensor with its axes in its own order; stretched axes have extent 1.

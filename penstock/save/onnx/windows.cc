@@ -83,7 +83,7 @@ struct PoolingAxes {
   Axes spatial;
 };
 
-// Of several axes without windows the first and the last come first.
+// If several axes have no windows, the first and the last of these come first.
 PoolingAxes PoolingAxesOf(const std::vector<bool>& has_window) {
   PoolingAxes axes;
   for (size_t i = 0; i < has_window.size(); ++i) {

@@ -30,8 +30,8 @@ namespace {
 
 constexpr char kProgram[] = "saved_model.pb";
 constexpr char kFingerprint[] = "fingerprint.pb";  // TensorFlow's hashes of the program
-// A message may have 2 GiB. Parsed, it takes at most some 30 times its bytes, and most of the bytes of
-// a large one are constants.
+// A message may have 2 GiB. Parsed, it takes at most some 30 times its bytes, and most of the bytes
+// of a large one are constants.
 constexpr int64_t kMaxProgram = 256 << 20;
 constexpr int kMaxDepth = 64;           // of calls and identities on the way to the module
 constexpr int64_t kMaxSteps = 1 << 22;  // nodes that are looked at on that way
@@ -325,20 +325,21 @@ absl::StatusOr<ServingFunction> FunctionOf(const MetaGraph& meta, const Signatur
 }
 
 absl::StatusOr<ServingFunction> ReadFunction(io::FileSystem& fs, absl::string_view uri,
-                                             absl::string_view wanted) {
+                                             absl::string_view signature_name) {
   PENSTOCK_ASSIGN_OR_RETURN(const std::string bytes, ReadProgram(fs, uri));
   PENSTOCK_ASSIGN_OR_RETURN(const SavedModel model, ParseProgram(bytes));
   PENSTOCK_ASSIGN_OR_RETURN(const MetaGraph* meta, FindMetaGraph(model));
   std::vector<std::string> known;
   for (const NamedSignatureDef& signature : meta->signature_def()) {
-    if (signature.key() == wanted) {
+    if (signature.key() == signature_name) {
       absl::StatusOr<ServingFunction> function = FunctionOf(*meta, signature.value());
       if (function.ok()) return function;
-      return base::WithContext(function.status(), absl::StrCat("signature ", Quoted(wanted)));
+      return base::WithContext(function.status(),
+                               absl::StrCat("signature ", Quoted(signature_name)));
     }
     if (known.size() < 20) known.push_back(Quoted(signature.key()));
   }
-  return absl::NotFoundError(absl::StrCat("there is no signature ", Quoted(wanted),
+  return absl::NotFoundError(absl::StrCat("there is no signature ", Quoted(signature_name),
                                           "; there are: ", absl::StrJoin(known, ", ")));
 }
 

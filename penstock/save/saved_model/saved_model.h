@@ -9,14 +9,14 @@
 // SavedModels whose signature is one StableHLO module (TensorFlow's operation XlaCallModule), as
 // Penstock and JAX's jax2tf write them; other operations of TensorFlow are not run.
 //
-// WriteSavedModel makes a folder that tf.saved_model.load, keras.layers.TFSMLayer, TensorFlow Serving
-// and saved_model_cli open.
-//   - saved_model.pb is published last, and without it the folder is no SavedModel. If the folder holds
-//     the same program already, which is the case when the same network is exported again, its
-//     checkpoint is replaced as a whole: a reader gets the old weights or the new ones. Otherwise the
-//     old saved_model.pb is removed after the new data files are published: a reader gets the old
-//     model, none, or the new one, never parts of both. A writer that is killed leaves data files that
-//     nothing refers to.
+// WriteSavedModel makes a folder that tf.saved_model.load, keras.layers.TFSMLayer, TensorFlow
+// Serving and saved_model_cli open.
+//   - saved_model.pb is published last, and without it the folder is not a SavedModel. If the
+//     folder holds the same program already, which is the case when the same network is exported
+//     again, its checkpoint is replaced as a whole: a reader gets the old weights or the new ones.
+//     Otherwise the old saved_model.pb is removed after the new data files are published: a reader
+//     gets the old model, none, or the new one, never parts of both. A writer that is killed leaves
+//     data files that nothing refers to.
 //   - One process at a time writes into a folder.
 #pragma once
 
@@ -46,8 +46,9 @@ struct ServingFunction {
   std::vector<ServingTensor> inputs = {}, outputs = {};
   // StableHLO text, or a portable artifact (bytes that begin with "ML\xefR").
   std::string module = {};
-  // Version of the calling convention (jax docs/export/export.md), and the platforms that the module
-  // is for. If there are several, the module's first argument is an i32 scalar, the platform's index.
+  // Version of the calling convention (jax docs/export/export.md), and the platforms that the
+  // module is for. If there are several, the module's first argument is an i32 scalar, the
+  // platform's index.
   int version = 0;
   std::vector<std::string> platforms = {};
   // An argument of the module after that: an input, or a variable, by its name in the program.
@@ -59,15 +60,15 @@ struct ServingFunction {
   std::vector<int> results = {};  // for each output, the index of the module's result
 };
 
-// Reads a signature. NOT_FOUND: there is no SavedModel, or none of this signature. UNIMPLEMENTED: the
-// signature needs operations of TensorFlow; the error names the first one.
+// Reads a signature. NOT_FOUND: there is no SavedModel, or none of this signature. UNIMPLEMENTED:
+// the signature needs operations of TensorFlow; the error names the first one.
 absl::StatusOr<ServingFunction> ReadServingFunction(
     io::FileSystem& fs, absl::string_view uri, absl::string_view signature = "serving_default");
 
 // The array of a variable that ServingFunction names. NOT_FOUND if there is none.
 absl::StatusOr<base::Array> FindVariable(const Weights& weights, absl::string_view variable);
 
-// What WriteSavedModel writes.
+// Argument of WriteSavedModel.
 struct SavedModelContents {
   // The function. Its inputs and outputs have names of their own. `arguments` and `results` are not
   // read: the module takes the platform's index if there are several platforms, then the variables,

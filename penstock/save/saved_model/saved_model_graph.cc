@@ -258,8 +258,8 @@ class Builder {
     return call;
   }
 
-  // The function of the signature. Its inputs and outputs are dictionaries, which TensorFlow flattens
-  // in the order of their keys.
+  // The function of the signature. Its inputs and outputs are dictionaries, which TensorFlow
+  // flattens in the order of their keys.
   void AddServingDefault() {
     Function& function = AddFunction(kServingDefault, sorted_inputs_, sorted_outputs_);
     std::vector<std::string> operands;

@@ -100,7 +100,7 @@ TEST(SavedModel, WithoutVariablesIsReadAsItWasWritten) {
   EXPECT_TRUE(ReadWeights(*fs, kFolder)->arrays.empty());
 }
 
-// What the folder holds: the value of a complete SavedModel, 0 for none.
+// The value of the SavedModel in the folder if it is complete, 0 if there is none.
 float ValueIn(io::FileSystem& fs, const char* module_of_1, const char* module_of_2) {
   const auto function = ReadServingFunction(fs, kFolder);
   if (absl::IsNotFound(function.status())) return 0;
@@ -113,7 +113,8 @@ float ValueIn(io::FileSystem& fs, const char* module_of_1, const char* module_of
   return value;
 }
 
-// Fails every change in turn while the second model replaces the first. Returns the number of changes.
+// Fails every change in turn while the second model replaces the first. Returns the number of
+// changes.
 int FailEveryChange(const char* module_of_1, const char* module_of_2, bool may_be_missing) {
   bool failed = true;
   int faults = 0;
@@ -125,7 +126,7 @@ int FailEveryChange(const char* module_of_1, const char* module_of_2, bool may_b
       if (change != at) return absl::OkStatus();
       failed = true;
       ++faults;
-      return absl::UnavailableError("odd answer");
+      return absl::UnavailableError("the store is unavailable");
     });
     const absl::Status status = WriteSavedModel(fs, kFolder, Small(2, module_of_2));
     const float value = ValueIn(*inner, module_of_1, module_of_2);

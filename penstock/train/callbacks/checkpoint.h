@@ -32,8 +32,8 @@ namespace penstock::train {
 // Checkpoints are written in the background (save/async_checkpoint.h): a step waits while the state
 // is copied to the host, not while the copy is written. One copy of the state at most is in memory
 // until its files are written; a save that is due while the previous one is being written waits for
-// it, except one that is due by time, which is postponed. If a write fails, Fit returns the error at
-// the next step. Fit returns only when the last checkpoint is complete, also after an error or a
+// it, except one that is due by time, which is postponed. If a write fails, Fit returns the error
+// at the next step. Fit returns only when the last checkpoint is complete, also after an error or a
 // stop. A process that is killed while a checkpoint is written resumes from the one before.
 struct CheckpointOptions {
   std::string folder;       // any file system
