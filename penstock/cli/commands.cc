@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "penstock/cli/command.h"
+#include "penstock/cli/legible.h"
 #include "penstock/cli/options.h"
 #include "penstock/cli/version.h"
 
@@ -41,8 +42,7 @@ int Main(int argc, const char* const* argv) {
     if (!added.options.parsed()) continue;
     const absl::Status status = added.command->Run();
     if (status.ok()) return 0;
-    std::fprintf(stderr, "penstock %s: %s\n", added.row.name,
-                 std::string(status.message()).c_str());
+    std::fprintf(stderr, "penstock %s: %s\n", added.row.name, Legible(status.message()).c_str());
     return added.command->failure_code();
   }
   return kFailed;  // unreachable: the parser requires a command

@@ -19,6 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMaxBytes = 1 << 20;
+constexpr int64_t kMaxValues = 100000;
 constexpr int kMaxDepth = 3;  // commands, options, values
 constexpr char kTooDeep[] = "is nested more deeply than options and lists of their values";
 
@@ -26,16 +27,20 @@ absl::Status Invalid(absl::string_view uri, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(io::DisplayName(std::string(uri)), ": ", what));
 }
 
-// A scalar of a YAML file stays text: the option knows whether it is a number.
-absl::StatusOr<Json> FromYaml(const YAML::Node& node, int depth = 0) {
+// A scalar of a YAML file stays text: the option knows whether it is a number. `values` counts the
+// values so far, since aliases let a small file stand for many.
+absl::StatusOr<Json> FromYaml(const YAML::Node& node, int64_t& values, int depth = 0) {
   if (depth > kMaxDepth) return absl::InvalidArgumentError(kTooDeep);
+  if (++values > kMaxValues) {
+    return absl::InvalidArgumentError(absl::StrCat("has more than ", kMaxValues, " values"));
+  }
   switch (node.Type()) {
     case YAML::NodeType::Scalar:
       return Json(node.Scalar());
     case YAML::NodeType::Sequence: {
       Json list = Json::array();
       for (const YAML::Node& item : node) {
-        PENSTOCK_ASSIGN_OR_RETURN(Json value, FromYaml(item, depth + 1));
+        PENSTOCK_ASSIGN_OR_RETURN(Json value, FromYaml(item, values, depth + 1));
         list.push_back(std::move(value));
       }
       return list;
@@ -48,7 +53,7 @@ absl::StatusOr<Json> FromYaml(const YAML::Node& node, int depth = 0) {
         if (map.contains(key.Scalar())) {
           return absl::InvalidArgumentError(absl::StrCat("'", key.Scalar(), "' occurs twice"));
         }
-        PENSTOCK_ASSIGN_OR_RETURN(map[key.Scalar()], FromYaml(pair.second, depth + 1));
+        PENSTOCK_ASSIGN_OR_RETURN(map[key.Scalar()], FromYaml(pair.second, values, depth + 1));
       }
       return map;
     }
@@ -59,7 +64,8 @@ absl::StatusOr<Json> FromYaml(const YAML::Node& node, int depth = 0) {
 
 absl::StatusOr<Json> ParseYaml(absl::string_view text) {
   try {
-    return FromYaml(YAML::Load(std::string(text)));
+    int64_t values = 0;
+    return FromYaml(YAML::Load(std::string(text)), values);
   } catch (const YAML::Exception& error) {
     return absl::InvalidArgumentError(error.what());
   }

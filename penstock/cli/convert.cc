@@ -85,6 +85,11 @@ class Convert : public Command {
 
   // The whole model, through its layers. What the other form lacks of the training is left out.
   absl::Status ConvertModel() const {
+    if (max_shard_bytes_ > 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--max-shard-size does not apply to models in ", io::DisplayName(out_),
+          ": a model of another form is written as one file; convert it again afterward"));
+    }
     PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Client> client,
                               runtime::OpenClient({.device = "cpu"}));
     absl::StatusOr<keras::Model> model = keras::Model::Load(in_, {.client = client});

@@ -8,6 +8,7 @@
 #include "penstock/cli/classify/classifier.h"
 #include "penstock/cli/classify/image_stream.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/legible.h"
 #include "penstock/cli/print_json.h"
 #include "penstock/cli/report/confusion.h"
 #include "penstock/cli/report/confusion_page.h"
@@ -188,9 +189,6 @@ class Evaluate : public Command {
     return json;
   }
 
-  // A class name may contain escape codes.
-  static std::string Legible(const std::string& name) { return absl::Utf8SafeCHexEscape(name); }
-
   void PrintScores(const Classifier& classifier, const Confusion& confusion) const {
     constexpr size_t kMostPairs = 5;
     PrintMetric("accuracy", confusion.accuracy());
@@ -198,8 +196,8 @@ class Evaluate : public Command {
     PrintMetric("mean F1", confusion.Macro().f1);
     for (const ConfusedPair& pair : confusion.WorstPairs(kMostPairs)) {
       std::printf("  %lld images of %s predicted as %s\n", static_cast<long long>(pair.count),
-                  Legible(classifier.NameOf(pair.label)).c_str(),
-                  Legible(classifier.NameOf(pair.predicted)).c_str());
+                  LegibleLine(classifier.NameOf(pair.label)).c_str(),
+                  LegibleLine(classifier.NameOf(pair.predicted)).c_str());
     }
     if (!confusion_.empty())
       std::printf("confusion matrix: %s\n", io::DisplayName(confusion_).c_str());

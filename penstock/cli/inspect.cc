@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "penstock/cli/command.h"
+#include "penstock/cli/legible.h"
 #include "penstock/cli/print_json.h"
 #include "penstock/cli/shard_report.h"
 #include "penstock/io/file_system.h"
@@ -153,17 +154,18 @@ class Inspect : public Command {
                 contents.format.c_str(), contents.tensors.size(), static_cast<long long>(elements));
     for (const save::TensorInfo& t : contents.tensors) {
       const bool renamed = !t.variable.empty() && t.variable != t.name;
-      std::printf("  %s %s%s%s%s\n", t.name.c_str(), std::string(base::DTypeName(t.dtype)).c_str(),
-                  t.shape.ToString().c_str(), renamed ? ", variable " : "",
+      std::printf("  %s %s%s%s%s\n", LegibleLine(t.name).c_str(),
+                  std::string(base::DTypeName(t.dtype)).c_str(), t.shape.ToString().c_str(),
+                  renamed ? ", variable " : "",
                   renamed ? absl::CHexEscape(t.variable).c_str() : "");
     }
     for (const std::string& what : contents.skipped) {
-      std::printf("  left out: %s\n", what.c_str());
+      std::printf("  left out: %s\n", Legible(what).c_str());
     }
     for (const auto& [key, value] : contents.metadata) {
       const std::string shown =
           value.size() > 100 ? absl::StrCat(value.substr(0, 100), "...") : value;
-      std::printf("  metadata %s: %s\n", key.c_str(), absl::CHexEscape(shown).c_str());
+      std::printf("  metadata %s: %s\n", LegibleLine(key).c_str(), absl::CHexEscape(shown).c_str());
     }
     return absl::OkStatus();
   }

@@ -16,6 +16,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/cli/config_file.h"
+#include "penstock/cli/legible.h"
 #include "penstock/io/uri.h"
 #include "penstock/nn/names.h"
 
@@ -241,7 +242,7 @@ void CommandLine::SetVersion(std::string (*text)()) {
 std::optional<int> CommandLine::Parse(int argc, const char* const* argv) {
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (const absl::Status status = AddConfig(arguments); !status.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+    std::fprintf(stderr, "%s\n", Legible(status.message()).c_str());
     return kWrongUsage;
   }
   try {

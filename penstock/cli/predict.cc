@@ -11,6 +11,7 @@
 #include "penstock/cli/classify/image_stream.h"
 #include "penstock/cli/classify/submission.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/legible.h"
 #include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
 #include "penstock/cli/terminal_image.h"
@@ -113,7 +114,8 @@ class Predict : public Command {
     const size_t lines = std::min(stream.skipped().size(), kMostLines);
     for (size_t i = 0; i < lines; ++i) {
       const data::SkippedElement& skipped = stream.skipped()[i];
-      std::fprintf(stderr, "  %s: %s\n", skipped.origin.c_str(), skipped.what.c_str());
+      std::fprintf(stderr, "  %s: %s\n", LegibleLine(skipped.origin).c_str(),
+                   Legible(skipped.what).c_str());
     }
     const int64_t more = stream.num_skipped() - static_cast<int64_t>(lines);
     if (more > 0) std::fprintf(stderr, "  and %lld more\n", static_cast<long long>(more));
@@ -191,7 +193,7 @@ class Predict : public Command {
       absl::StrAppend(&caption, " ", batch.names[i]);
     }
     if (json_) printed.rows.push_back(std::move(json));
-    printed.captions.push_back(std::move(caption));
+    printed.captions.push_back(LegibleLine(caption));
   }
 
   absl::Status PrintAll(Classifier& classifier, ImageStream& stream) const {
@@ -206,8 +208,11 @@ class Predict : public Command {
       printed.drawn.clear();
       PENSTOCK_ASSIGN_OR_RETURN(const Array images, batch.columns.Get(ImageColumn(0)));
       for (int64_t i = 0; i < batch.size(); ++i) {
-        AddRow(classifier, batch, static_cast<size_t>(i), probabilities.Row(i).values<double>(),
-               printed);
+        const auto row = probabilities.Row(i).values<double>();
+        if (std::any_of(row.begin(), row.end(), [](double p) { return std::isnan(p); })) {
+          return NotFiniteError(batch.names[static_cast<size_t>(i)]);
+        }
+        AddRow(classifier, batch, static_cast<size_t>(i), row, printed);
         if (show_ && !json_) printed.drawn.push_back(images.Row(i));
       }
       if (json_) continue;

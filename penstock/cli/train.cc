@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <optional>
 
 #include "absl/strings/match.h"
@@ -58,7 +60,6 @@ class Train : public Command {
 
   absl::Status Run() override {
     PENSTOCK_RETURN_IF_ERROR(CheckDestinations());
-    PENSTOCK_RETURN_IF_ERROR(checkpoints_.CatchTermination());
     if (!validation_.empty()) {
       PENSTOCK_RETURN_IF_ERROR(
           base::WithContext(CheckShardsHaveRecords(validation_), "--validation"));
@@ -68,6 +69,7 @@ class Train : public Command {
     PENSTOCK_RETURN_IF_ERROR(transfer_.LoadWeights(setup.model));
     if (find_learning_rate_.find) return find_learning_rate_.Run(setup, seed_, json_);
     PENSTOCK_RETURN_IF_ERROR(RecordRun());
+    PENSTOCK_RETURN_IF_ERROR(ReportResumption());
     PENSTOCK_ASSIGN_OR_RETURN(const train::History history, Fit(setup));
     if (history.interrupted) {
       failure_code_ = kInterrupted;
@@ -259,11 +261,24 @@ class Train : public Command {
     fit.epochs = transfer_.FrozenEpochs(epochs_);
     if (!validation_.empty()) fit.validation_data = &validation;
     PENSTOCK_ASSIGN_OR_RETURN(fit.class_weight, recipe_.ClassWeights(shards_.data));
-    fit.callbacks = Callbacks(transfer_.has_second_stage() ? "frozen" : "");
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_.CatchTermination());
+    // If the second stage has begun, the first one only restores its weights.
+    PENSTOCK_ASSIGN_OR_RETURN(const bool second_has_begun, SecondStageHasBegun());
+    fit.callbacks = Callbacks(transfer_.first_stage(), /*log=*/!second_has_begun);
     fit.profile = Profile();
     PENSTOCK_ASSIGN_OR_RETURN(train::History history, FitFrozen(setup, fit));
     if (!transfer_.has_second_stage()) return history;
     if (!history.stop_reason.empty() && !StoppedByPatience(history)) return history;
+    if (checkpoints_.termination() != nullptr && checkpoints_.termination()->received()) {
+      history.interrupted = true;
+      history.stop_reason =
+          "SIGTERM was received between the stages; the same command begins the second one";
+      return history;
+    }
+    base::NamedArrays first_weights;
+    if (patience_ > 0) {
+      PENSTOCK_ASSIGN_OR_RETURN(first_weights, setup.model.GetWeights());
+    }
 
     PENSTOCK_RETURN_IF_ERROR(setup.model.SetTrainable(true));
     PENSTOCK_ASSIGN_OR_RETURN(const int64_t steps, StepsOf(epochs_ - fit.epochs));
@@ -271,14 +286,48 @@ class Train : public Command {
         Compile(setup.model, setup.client, steps, transfer_.second_stage_factor()));
     fit.initial_epoch = fit.epochs;
     fit.epochs = epochs_;
-    fit.callbacks = Callbacks("unfrozen");
+    fit.callbacks = Callbacks(transfer_.second_stage(), /*log=*/true);
     fit.profile = std::nullopt;
     PENSTOCK_ASSIGN_OR_RETURN(const train::History second, setup.model.Fit(setup.dataset, fit));
+    if (patience_ > 0 && !second.interrupted && Lowest(history) < Lowest(second)) {
+      std::fprintf(stderr, "%s was lower before unfreezing: the weights of then are kept\n",
+                   Monitor());
+      PENSTOCK_RETURN_IF_ERROR(setup.model.SetWeights(first_weights));
+    }
     history.epochs.insert(history.epochs.end(), second.epochs.begin(), second.epochs.end());
     history.stats.insert(history.stats.end(), second.stats.begin(), second.stats.end());
     history.stop_reason = second.stop_reason;
     history.interrupted = second.interrupted;
     return history;
+  }
+
+  absl::StatusOr<bool> SecondStageHasBegun() const {
+    if (!transfer_.has_second_stage()) return false;
+    PENSTOCK_ASSIGN_OR_RETURN(const auto step, checkpoints_.NewestStep(transfer_.second_stage()));
+    return step.has_value();
+  }
+
+  // The lowest number that --early-stopping has seen.
+  double Lowest(const train::History& history) const {
+    double lowest = std::numeric_limits<double>::infinity();
+    for (const double value : history[Monitor()]) lowest = std::min(lowest, value);
+    return lowest;
+  }
+
+  // Says that the training continues from a checkpoint.
+  absl::Status ReportResumption() const {
+    std::string stage = transfer_.first_stage();
+    PENSTOCK_ASSIGN_OR_RETURN(const bool second_has_begun, SecondStageHasBegun());
+    if (second_has_begun) stage = transfer_.second_stage();
+    PENSTOCK_ASSIGN_OR_RETURN(const auto step, checkpoints_.NewestStep(stage));
+    if (!step.has_value()) return absl::OkStatus();
+    const bool cached = !transfer_.features_folder().empty();
+    std::fprintf(
+        stderr, "resuming from the checkpoint of step %lld in %s%s\n",
+        static_cast<long long>(*step),
+        io::DisplayName(io::JoinPath(checkpoints_.folder(), stage)).c_str(),
+        transfer_.pretrained() && !cached ? ", which replaces the weights of --weights" : "");
+    return absl::OkStatus();
   }
 
   // The training, or the stage of it with the layers of --freeze frozen.
@@ -319,6 +368,9 @@ class Train : public Command {
       if (!whole.ok()) return base::WithContext(whole.status(), "--save");
       PENSTOCK_RETURN_IF_ERROR(base::WithContext(
           save::CheckWeightsDestination(fs, save_, /*with_metadata=*/*whole), "--save"));
+    }
+    if (!csv_log_.empty()) {
+      PENSTOCK_RETURN_IF_ERROR(base::WithContext(io::CheckWritableFile(fs, csv_log_), "--csv-log"));
     }
     for (const auto& [option, folder] :
          {std::pair("--tensorboard", &tensorboard_), std::pair("--profile", &profile_),
@@ -394,15 +446,20 @@ class Train : public Command {
   }
 
   // `stage`: name of a folder for the checkpoints of a stage; empty: there is one stage.
-  std::vector<std::shared_ptr<train::Callback>> Callbacks(const std::string& stage) const {
+  std::vector<std::shared_ptr<train::Callback>> Callbacks(const std::string& stage,
+                                                          bool log) const {
     std::vector<std::shared_ptr<train::Callback>> callbacks{train::TerminateOnNan()};
+    // Validation, and the weights that --early-stopping keeps, are those of the averages.
+    if (recipe_.averages()) callbacks.push_back(train::SwapEMAWeights({.swap_on_epoch = true}));
     if (patience_ > 0) {
       callbacks.push_back(train::EarlyStopping(
           {.monitor = Monitor(), .patience = patience_, .restore_best_weights = true}));
     }
     if (auto checkpoint = checkpoints_.Callback(stage)) callbacks.push_back(std::move(checkpoint));
+    if (!log) return callbacks;
     if (!csv_log_.empty()) {
-      callbacks.push_back(train::CsvLogger({.path = csv_log_, .append = stage == "unfrozen"}));
+      const bool append = transfer_.has_second_stage() && stage == transfer_.second_stage();
+      callbacks.push_back(train::CsvLogger({.path = csv_log_, .append = append}));
     }
     if (!tensorboard_.empty()) callbacks.push_back(train::TensorBoard({.folder = tensorboard_}));
     return callbacks;

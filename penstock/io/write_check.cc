@@ -58,7 +58,7 @@ absl::Status TryBeside(FileSystem& fs, absl::string_view folder) {
 
 absl::Status NotAFile(absl::string_view uri, absl::string_view what) {
   return absl::FailedPreconditionError(
-      absl::StrCat("'", uri, "' is ", what, ", but a file is to be written"));
+      absl::StrCat("'", DisplayName(uri), "' is ", what, ", but a file is to be written"));
 }
 
 }  // namespace

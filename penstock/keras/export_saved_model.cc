@@ -6,11 +6,13 @@
 #include <vector>
 
 #include "penstock/base/status.h"
+#include "penstock/io/uri.h"
 #include "penstock/ir/stablehlo.h"
 #include "penstock/ir/symbolic_batch.h"
 #include "penstock/keras/export_format.h"
 #include "penstock/nn/inference_graph.h"
 #include "penstock/save/saved_model/saved_model.h"
+#include "penstock/save/tensor_bundle.h"
 
 namespace penstock::keras {
 namespace {
@@ -56,6 +58,13 @@ absl::Status WriteNetwork(io::FileSystem& fs, absl::string_view uri, const nn::N
   return save::WriteSavedModel(fs, uri, contents, {.max_shard_bytes = options.max_shard_bytes});
 }
 
+// A TensorFlow checkpoint at the place of the variables would be replaced, too.
+absl::StatusOr<bool> Exists(io::FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_ASSIGN_OR_RETURN(const bool model, save::SavedModelExists(fs, uri));
+  if (model) return true;
+  return save::IsTensorBundlePrefix(fs, io::JoinPath(uri, "variables/variables"));
+}
+
 }  // namespace
 
 ExportFormat SavedModelExport() {
@@ -63,7 +72,7 @@ ExportFormat SavedModelExport() {
           .extension = ".savedmodel",
           .is_folder = true,
           .write = WriteNetwork,
-          .exists = save::SavedModelExists,
+          .exists = Exists,
           .check_destination = save::CheckSavedModelDestination};
 }
 

@@ -321,7 +321,7 @@ absl::StatusOr<Model> Model::Load(absl::string_view uri, const LoadOptions& opti
   const absl::Status status = absl::IsNotFound(model.status())
                                   ? absl::FailedPreconditionError(model.status().message())
                                   : model.status();
-  return base::WithContext(status, uri);
+  return base::WithContext(status, io::DisplayName(uri));
 }
 
 }  // namespace penstock::keras

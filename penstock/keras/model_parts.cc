@@ -7,6 +7,7 @@
 
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
+#include "penstock/io/uri.h"
 #include "penstock/keras/keras.h"
 #include "penstock/keras/weights_file.h"
 #include "penstock/nn/names.h"
@@ -162,7 +163,7 @@ absl::StatusOr<WeightsReport> Model::SetWeights(const NamedArrays& weights,
 
 absl::Status Model::LoadWeights(absl::string_view uri) {
   PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays weights, ReadWeightsFor(network_, uri, {}));
-  return base::WithContext(SetWeights(weights), uri);
+  return base::WithContext(SetWeights(weights), io::DisplayName(uri));
 }
 
 absl::StatusOr<WeightsReport> Model::LoadWeights(absl::string_view uri,
@@ -173,7 +174,7 @@ absl::StatusOr<WeightsReport> Model::LoadWeights(absl::string_view uri,
       const NamedArrays weights,
       ReadWeightsFor(network_, uri, {.by_name = options.by_name, .partial = partial}));
   absl::StatusOr<WeightsReport> report = SetWeights(weights, options);
-  if (!report.ok()) return base::WithContext(report.status(), uri);
+  if (!report.ok()) return base::WithContext(report.status(), io::DisplayName(uri));
   return report;
 }
 

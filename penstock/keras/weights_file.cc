@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "penstock/base/status.h"
+#include "penstock/io/uri.h"
 #include "penstock/keras/keras_variables.h"
 #include "penstock/models/torch_weights.h"
 #include "penstock/save/save.h"
@@ -66,7 +67,7 @@ absl::StatusOr<NamedArrays> ReadWeightsFor(const nn::Network& network, absl::str
                                            const WeightsFileOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(save::Weights file, save::ReadWeights(*io::FileSystem::Default(), uri));
   absl::StatusOr<NamedArrays> arrays = ArraysFor(network, std::move(file), options);
-  if (!arrays.ok()) return base::WithContext(arrays.status(), uri);
+  if (!arrays.ok()) return base::WithContext(arrays.status(), io::DisplayName(uri));
   return arrays;
 }
 

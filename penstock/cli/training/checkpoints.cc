@@ -7,6 +7,7 @@
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
+#include "penstock/save/checkpoint.h"
 
 namespace penstock::cli {
 
@@ -34,11 +35,23 @@ absl::Status Checkpoints::CatchTermination() {
   return absl::OkStatus();
 }
 
+std::string Checkpoints::FolderOf(absl::string_view stage) const {
+  return stage.empty() ? folder_ : io::JoinPath(folder_, stage);
+}
+
+absl::StatusOr<std::optional<int64_t>> Checkpoints::NewestStep(absl::string_view stage) const {
+  if (folder_.empty()) return std::nullopt;
+  save::CheckpointManager manager(*io::FileSystem::Default(), FolderOf(stage));
+  PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, manager.List());
+  if (list.complete.empty()) return std::nullopt;
+  return list.complete.back().step;
+}
+
 std::shared_ptr<train::Callback> Checkpoints::Callback(absl::string_view stage) const {
   if (folder_.empty()) return nullptr;
   absl::StatusOr<train::CheckpointOptions> options = Frequency();
   if (!options.ok()) return nullptr;  // unreachable after Check
-  options->folder = stage.empty() ? folder_ : io::JoinPath(folder_, stage);
+  options->folder = FolderOf(stage);
   options->termination = termination_;
   return train::Checkpoint(*options);
 }

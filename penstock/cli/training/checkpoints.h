@@ -1,10 +1,13 @@
 // Options of `penstock train` for checkpoints: folder, frequency, and what SIGTERM does.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 #include "penstock/base/termination_signal.h"
@@ -26,12 +29,15 @@ class Checkpoints {
 
   // The folder; empty: no checkpoints.
   const std::string& folder() const { return folder_; }
+  // Step of the newest complete checkpoint of a stage; nullopt: none.
+  absl::StatusOr<std::optional<int64_t>> NewestStep(absl::string_view stage) const;
   // The callback of a stage of the training, with checkpoints in a folder of that name; empty:
   // there is one stage. Null if there are no checkpoints.
   std::shared_ptr<train::Callback> Callback(absl::string_view stage) const;
 
  private:
   absl::StatusOr<train::CheckpointOptions> Frequency() const;
+  std::string FolderOf(absl::string_view stage) const;
 
   std::string folder_, every_;
   std::shared_ptr<const base::TerminationSignal> termination_;

@@ -28,6 +28,8 @@ class Recipe {
   // Weights of the classes in the loss; empty: none. Reads all records of the shards once.
   absl::StatusOr<std::map<int64_t, double>> ClassWeights(
       const std::vector<std::string>& shards) const;
+  // Whether moving averages replace the weights (--ema).
+  bool averages() const { return ema_ > 0; }
 
  private:
   absl::StatusOr<double> LearningRate() const;

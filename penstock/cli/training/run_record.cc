@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
@@ -16,6 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kMaxRecords = 1000;
+
 // Options that do not change the training.
 const std::set<absl::string_view>& NotRecorded() {
   static const auto& names = *new std::set<absl::string_view>{"--config", "--json"};
@@ -25,7 +28,10 @@ const std::set<absl::string_view>& NotRecorded() {
 Json Value(const OptionInfo& option, const std::string& text) {
   const bool number =
       option.kind == OptionInfo::Kind::kInteger || option.kind == OptionInfo::Kind::kNumber;
-  Json value = number ? Json::parse(text, nullptr, /*allow_exceptions=*/false) : Json(text);
+  // The keys of a store do not belong into a file beside the checkpoints.
+  const bool secret = absl::StrContains(text, "://") && absl::StrContains(text, '@');
+  Json value = number ? Json::parse(text, nullptr, /*allow_exceptions=*/false)
+                      : Json(secret ? io::DisplayName(text) : text);
   return value.is_discarded() ? Json(text) : value;
 }
 
@@ -53,7 +59,7 @@ std::string RunRecord(const std::vector<OptionValues>& options) {
 
 absl::StatusOr<std::string> SaveRunRecord(io::FileSystem& fs, absl::string_view folder,
                                           absl::string_view record) {
-  for (int start = 1;; ++start) {
+  for (int start = 1; start <= kMaxRecords; ++start) {
     const std::string uri = io::JoinPath(
         folder, start == 1 ? "options.json" : absl::StrCat("options-", start, ".json"));
     PENSTOCK_ASSIGN_OR_RETURN(const bool exists, fs.Exists(uri));
@@ -64,6 +70,9 @@ absl::StatusOr<std::string> SaveRunRecord(io::FileSystem& fs, absl::string_view 
     PENSTOCK_ASSIGN_OR_RETURN(const std::string earlier, io::ReadFile(fs, uri));
     if (earlier == record) return uri;
   }
+  return absl::ResourceExhaustedError(
+      absl::StrCat(io::DisplayName(folder), " has ", kMaxRecords,
+                   " files of options; remove those that are not needed"));
 }
 
 }  // namespace penstock::cli

@@ -96,7 +96,14 @@ absl::Status Transfer::Check(int epochs) const {
     return absl::InvalidArgumentError(
         absl::StrCat("--unfreeze-after ", unfreeze_after_, " is not below --epochs ", epochs));
   }
-  if (weights_.empty()) return absl::OkStatus();
+  if (weights_.empty()) {
+    if (!freeze_.empty()) {
+      std::fprintf(stderr,
+                   "warning: without --weights, --freeze keeps the random initial weights of these "
+                   "layers\n");
+    }
+    return absl::OkStatus();
+  }
   return base::WithContext(save::Inspect(*io::FileSystem::Default(), weights_).status(),
                            "--weights");
 }

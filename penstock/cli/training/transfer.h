@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 
 #include "penstock/cli/options.h"
 #include "penstock/keras/keras.h"
@@ -25,6 +26,10 @@ class Transfer {
   // Number of epochs with frozen layers, when all of --epochs are `epochs`.
   int FrozenEpochs(int epochs) const;
   bool has_second_stage() const { return unfreeze_after_ > 0; }
+  // Names of the stages: folders of their checkpoints. The second stage of another --unfreeze-after
+  // begins with other weights, so it has another name. Empty: there is one stage.
+  std::string first_stage() const { return has_second_stage() ? "frozen" : ""; }
+  std::string second_stage() const { return absl::StrCat("unfrozen-after-", unfreeze_after_); }
   // Factor of the learning rate after unfreezing.
   double second_stage_factor() const { return unfreeze_factor_; }
 

@@ -61,8 +61,8 @@ class CsvCallback : public Callback {
     PENSTOCK_RETURN_IF_ERROR(CheckNotEmpty("CsvLogger", "path", options_.path));
     PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(options_.path));
     if (!uri.is_local()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("CsvLogger needs a local file; '", options_.path, "' is not one"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "CsvLogger needs a local file; '", io::DisplayName(options_.path), "' is not one"));
     }
     struct stat info;
     const bool exists = ::stat(options_.path.c_str(), &info) == 0;
