@@ -50,7 +50,7 @@ struct CachedFeatures {
 };
 
 // Computes the features of `dataset` and of the validation data, unless the folder has them, and
-// trains the layers behind `until` on them. The dataset has the form of Fit's: batches, with
+// trains the layers after `until` on them. The dataset has the form of Fit's: batches, with
 // Shuffle, Repeat, Take, Skip and Shard as in each epoch; everything else is done once. Functions
 // of Map, Filter and the like need a name, which changes with them: changes of a function, and of
 // the code of a custom layer, are not noticed otherwise.

@@ -15,7 +15,7 @@ namespace penstock::keras {
 struct SplitDataset {
   // Every element of an epoch once, not batched.
   data::Dataset rows;
-  // Shuffle, Repeat and, behind them, Take, Skip and Shard; the Batch; what follows it.
+  // Shuffle, Repeat and the Take, Skip and Shard after them; the Batch; the stages after it.
   std::vector<std::shared_ptr<const data::Stage>> per_epoch;
   // Whether the source reads its files or records in another order in each epoch.
   bool source_shuffles = false;

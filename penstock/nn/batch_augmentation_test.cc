@@ -184,7 +184,7 @@ TEST(MixBatch, DrawsOneOfSeveralForEachBatch) {
   const Mixer mixer({MixUp({.alpha = 1}), CutMix()}, Numbered(4, 4, 4));
   for (uint32_t seed = 0; seed < draws; ++seed) {
     const Mixed mixed = mixer.Run(seed);
-    // MixUp makes numbers that are no pixel's.
+    // MixUp makes numbers that no pixel has.
     bool whole = true;
     for (double pixel : Doubles(mixed.images)) whole = whole && pixel == std::floor(pixel);
     boxes += whole;

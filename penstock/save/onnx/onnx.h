@@ -35,7 +35,7 @@ struct OnnxOptions {
 // Writes the program as an ONNX model. Both files are written before the model is published, so an
 // existing model stays until then; the data file of a replaced model is removed after that.
 //   UNIMPLEMENTED     an operation cannot be exported; the error names it and its layer
-//   INVALID_ARGUMENT  the program depends on the batch size otherwise than by a first axis
+//   INVALID_ARGUMENT  the program depends on the batch size in another way than by an axis
 absl::Status WriteOnnx(io::FileSystem& fs, absl::string_view uri,
                        const ir::SymbolicBatch::Trace& trace, const base::NamedArrays& weights,
                        const OnnxOptions& options = {});

@@ -294,7 +294,7 @@ absl::Status TakeArguments(Finder& finder, const Origin& module, const Signature
       }
       if (argument.input < 0) {
         return absl::DataLossError(
-            absl::StrCat("placeholder ", Quoted(origin.name), " is no input of the signature"));
+            absl::StrCat("placeholder ", Quoted(origin.name), " is not an input of the signature"));
       }
     } else {
       return absl::UnimplementedError("its program has several StableHLO modules");
