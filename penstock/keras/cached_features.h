@@ -11,8 +11,8 @@
 //                                  {.epochs = 20, .validation_data = &test_set}));
 //
 // Afterward the model has the trained head, and its optimizer's state: Evaluate, Save and another
-// Fit go on as if it had been trained by Fit. Losses and weights are those of Fit up to rounding,
-// apart from random numbers of the head (dropout) and the order of shuffles without a seed.
+// Fit continue as if Fit had trained it. Losses and weights are those of Fit up to rounding, apart
+// from random numbers of the head (dropout) and the order of shuffles without a seed.
 #pragma once
 
 #include <cstdint>

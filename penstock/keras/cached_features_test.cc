@@ -153,7 +153,7 @@ TEST_F(CachedFeaturesTest, TrainsAsTheWholeModel) {
   // The frozen weights are the same bits.
   EXPECT_TRUE(BitwiseEqual(*cached.GetWeights()->Find("conv/kernel"),
                            *whole.GetWeights()->Find("conv/kernel")));
-  // The optimizer's state and iteration are those of the whole training: it goes on as that does.
+  // The optimizer's state and iteration are those of the whole training, which continues alike.
   ASSERT_TRUE(whole.Fit(train, Fitting(1)).ok());
   ASSERT_TRUE(cached.Fit(train, Fitting(1)).ok());
   ExpectNear(*cached.GetWeights(), *whole.GetWeights());

@@ -1,5 +1,6 @@
 // Split of a dataset for features that are computed once: the elements in a fixed order, and the
-// stages that order and batch them anew in every epoch. Internal to room keras (cached_features.h).
+// stages that order and batch them again in every epoch. Internal to room keras
+// (cached_features.h).
 #pragma once
 
 #include <memory>

@@ -66,7 +66,7 @@ Mixed Mix(const std::vector<BatchAugmentation>& augmentations, const Array& imag
   return Mixer(augmentations, images).Run(seed);
 }
 
-// Pixel p of image i is 1000 i + p, so that every pixel tells where it is from.
+// Pixel p of image i is 1000 i + p, so that every pixel identifies its origin.
 Array Numbered(int64_t rows, int64_t height, int64_t width) {
   Array images = Array::Zeros(DType::kF32, {rows, height, width, 1});
   const int64_t pixels = height * width;

@@ -1,5 +1,5 @@
-// Asynchronous saves: training goes on during a write, no error is lost, and what is on the disk or
-// in the store is what CheckpointManager leaves there.
+// Asynchronous saves: training continues during a write, no error is lost, and what is on the disk
+// or in the store is what CheckpointManager leaves there.
 #include "penstock/save/async_checkpoint.h"
 
 #include <atomic>

@@ -8,7 +8,7 @@
 //
 // Parameters of the graph that have weights become initializers, under their names; the others are
 // inputs, whose first axis is "batch". 16-bit floats are exported as float32, and computed in it.
-// docs/design/save.md says what else differs.
+// docs/design/save.md lists the other differences.
 #pragma once
 
 #include <cstdint>
