@@ -43,6 +43,6 @@ MATCHES = [
     Match(penstock(), "asynchronous = false", penstock("sync"), [Line(WORK + "blocked", seconds("blocked"), 1.0)]),
     Match(penstock(), "20 ms", lambda: Constant(beyond_copy_seconds=0.020),
           [Line(WORK + "blocked beyond the copy", seconds("beyond_copy"), 1.0)]),
-    # At least 80 % of what the disk gives.
+    # At least 80 % of the disk's rate.
     Match(penstock(), "write and fsync of one file", peer("disk"), [Line(WORK + "written", seconds("write"), 0.8)]),
 ]

@@ -31,7 +31,7 @@ namespace penstock::cli {
 
 inline constexpr int kFailed = 1;
 // sysexits.h's EX_TEMPFAIL, "try again later". A process that SIGTERM has ended before it could
-// save has 143 (128 + SIGTERM) instead, so a scheduler can tell the two apart.
+// save has 143 (128 + SIGTERM) instead, so a scheduler can distinguish the two.
 inline constexpr int kInterrupted = 75;
 
 class Command {

@@ -73,7 +73,7 @@ TEST_F(ConvertTest, KeepsMetadataOrReportsItsLoss) {
   EXPECT_THAT(lost.err, HasSubstr("1 entries of metadata are left out"));
 }
 
-// Legacy files take any names of two parts, Keras 3's its own paths; the model goes along.
+// Legacy files take any names of two parts, Keras 3's its own paths; the model is kept.
 TEST_F(ConvertTest, KeepsKerasFiles) {
   const Array kernel = Array::Of<float>({2, 2}, {1, 2, 3, 4});
   Write("a.safetensors", {.arrays = {{"conv/kernel", kernel}}, .metadata = {{"epoch", "3"}}});

@@ -189,7 +189,7 @@ TEST_F(EvaluateOptionsTest, NamesTheRecordWhoseScoresAreNotNumbers) {
   EXPECT_FALSE(std::filesystem::exists(Path("nan.html")));
 }
 
-// Shards with more classes than the model, without classes.txt to tell.
+// Shards with more classes than the model, and without classes.txt.
 TEST_F(EvaluateOptionsTest, NamesALabelThatIsNoClassOfTheModel) {
   std::filesystem::copy(Path("images/dark"), Path("images/zebra"));
   ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("three")}).code, 0);

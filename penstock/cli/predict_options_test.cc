@@ -246,7 +246,7 @@ TEST_F(PredictOptionsTest, HaveTheirEffects) {
   }
 }
 
-// Names that need quotes in CSV, are no UTF-8, or look like patterns.
+// Names that need quotes in CSV, are not UTF-8, or look like patterns.
 TEST_F(PredictOptionsTest, WritesHostileNamesToCsv) {
   std::filesystem::create_directory(Path("in [1]"));
   const std::string image = Bytes(Path("images/dark/0.png"));

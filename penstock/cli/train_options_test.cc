@@ -286,7 +286,7 @@ class TrainOptionsTest : public testing::CommandFixture {
          [this, base] {
            std::ofstream(Path("a.yaml")) << "epochs: 3\nseed: 5\n";
            EXPECT_EQ(History({"--config", Path("a.yaml")}), History({"--seed", "5"}))
-               << "--epochs stands on the command line";
+               << "--epochs is on the command line";
            // A run repeats itself from its record.
            const Json first = History({"--checkpoints", Path("recorded"), "--seed", "7"});
            std::filesystem::rename(Path("recorded/options.json"), Path("again.json"));

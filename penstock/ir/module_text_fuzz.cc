@@ -1,4 +1,4 @@
-// Arbitrary bytes as a module's text: an error, or types that are the same once more.
+// Arbitrary bytes as a module's text: an error, or types that are equal when they are read again.
 #include <cstddef>
 #include <cstdint>
 

@@ -38,7 +38,7 @@ struct Extent {
 class SymbolicBatch {
  public:
   // The two batch sizes. Neither is 1, which broadcasting treats specially, and a multiple of both
-  // is hardly ever something else, such as the batch size divided by 2 and rounded.
+  // is very unlikely to be something else, such as the batch size divided by 2 and rounded.
   static constexpr int64_t kBatch = 3, kOtherBatch = 67;
 
   // Traces the program for a batch size. It is called with kBatch and kOtherBatch.

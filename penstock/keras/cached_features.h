@@ -11,8 +11,8 @@
 //                                  {.epochs = 20, .validation_data = &test_set}));
 //
 // Afterward the model has the trained head, and its optimizer's state: Evaluate, Save and another
-// Fit go on as if it had been trained by Fit. Losses and weights are those of Fit up to rounding,
-// apart from random numbers of the head (dropout) and the order of shuffles without a seed.
+// Fit continue as if Fit had trained it. Losses and weights are those of Fit up to rounding, apart
+// from random numbers of the head (dropout) and the order of shuffles without a seed.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ struct CachedFeatures {
 };
 
 // Computes the features of `dataset` and of the validation data, unless the folder has them, and
-// trains the layers behind `until` on them. The dataset has the form of Fit's: batches, with
+// trains the layers after `until` on them. The dataset has the form of Fit's: batches, with
 // Shuffle, Repeat, Take, Skip and Shard as in each epoch; everything else is done once. Functions
 // of Map, Filter and the like need a name, which changes with them: changes of a function, and of
 // the code of a custom layer, are not noticed otherwise.

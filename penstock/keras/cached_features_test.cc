@@ -153,14 +153,14 @@ TEST_F(CachedFeaturesTest, TrainsAsTheWholeModel) {
   // The frozen weights are the same bits.
   EXPECT_TRUE(BitwiseEqual(*cached.GetWeights()->Find("conv/kernel"),
                            *whole.GetWeights()->Find("conv/kernel")));
-  // The optimizer's state and iteration are those of the whole training: it goes on as that does.
+  // The optimizer's state and iteration are those of the whole training, which continues alike.
   ASSERT_TRUE(whole.Fit(train, Fitting(1)).ok());
   ASSERT_TRUE(cached.Fit(train, Fitting(1)).ok());
   ExpectNear(*cached.GetWeights(), *whole.GetWeights());
 }
 
 TEST_F(CachedFeaturesTest, OrderOfStagesIsThatOfEachEpoch) {
-  // Stages behind Shuffle and Repeat select other rows in each epoch.
+  // Stages after Shuffle and Repeat select other rows in each epoch.
   const Dataset train =
       Counted(columns_, &reads_).Skip(2).Repeat().Shuffle(8, {.seed = 5}).Skip(1).Batch(4).Skip(1);
   Model whole = Frozen(), cached = Frozen();
@@ -473,7 +473,7 @@ TEST_F(CachedFeaturesTest, RejectsALayerThatDoesNotSplit) {
               AllOf(HasSubstr("no layer 'pol'"), HasSubstr("pool")));
   EXPECT_THAT(Rejection(model, train, "image"), HasSubstr("is an input"));
   EXPECT_THAT(Rejection(model, train, ""), HasSubstr("until"));
-  EXPECT_THAT(Rejection(model, train, "logits"), HasSubstr("no layer behind 'logits' is trained"));
+  EXPECT_THAT(Rejection(model, train, "logits"), HasSubstr("no layer after 'logits' is trained"));
 
   const nn::Symbol image = Input({.shape = {4, 4, 2}, .name = "image"});
   const nn::Symbol flat = Flatten({.name = "flat"})(image);
@@ -592,7 +592,7 @@ TEST_F(CachedFeaturesTest, RejectsFoldersWithoutSpaceOrPermission) {
 }
 
 TEST_F(CachedFeaturesTest, SourceThatShufflesIsShuffledAgain) {
-  // The set has the order of one epoch; a Shuffle behind it draws another one in each.
+  // The set has the order of one epoch; a Shuffle after it draws another one in each.
   data::testing::WriteShard(*files_, "memory://d/0.tfrec", {"a", "b"});
   data::testing::WriteShard(*files_, "memory://d/1.tfrec", {"c"});
   for (const bool shuffle : {false, true}) {

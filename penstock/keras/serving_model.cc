@@ -112,7 +112,7 @@ absl::StatusOr<int64_t> ServingModel::BatchOf(const base::NamedArrays& inputs) c
   return std::max<int64_t>(batch, 1);
 }
 
-// The binary form says nothing about its types that could be read without MLIR.
+// The types in the binary form cannot be read without MLIR.
 absl::StatusOr<ir::Program> ServingModel::ProgramOfArtifact() const {
   ir::Program program;
   program.name = "main";

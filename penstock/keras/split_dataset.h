@@ -1,5 +1,6 @@
 // Split of a dataset for features that are computed once: the elements in a fixed order, and the
-// stages that order and batch them anew in every epoch. Internal to room keras (cached_features.h).
+// stages that order and batch them again in every epoch. Internal to room keras
+// (cached_features.h).
 #pragma once
 
 #include <memory>
@@ -15,7 +16,7 @@ namespace penstock::keras {
 struct SplitDataset {
   // Every element of an epoch once, not batched.
   data::Dataset rows;
-  // Shuffle, Repeat and, behind them, Take, Skip and Shard; the Batch; what follows it.
+  // Shuffle, Repeat and the Take, Skip and Shard after them; the Batch; the stages after it.
   std::vector<std::shared_ptr<const data::Stage>> per_epoch;
   // Whether the source reads its files or records in another order in each epoch.
   bool source_shuffles = false;

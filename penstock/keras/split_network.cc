@@ -47,7 +47,7 @@ std::string InputName(const Network& network, const Symbol::Node* node) {
   return node->input_name;
 }
 
-// The input of the head; its name is no layer's.
+// The input of the head; no layer has its name.
 Symbol HeadInput(const Network& network, const Network::Use& until) {
   std::string name = "features";
   while (FindUse(network, name) != nullptr) absl::StrAppend(&name, "_");
@@ -60,7 +60,7 @@ Symbol HeadInput(const Network& network, const Network::Use& until) {
                     .name = std::move(name)});
 }
 
-// Calls the layers behind `split` again, on `input`.
+// Calls the layers after `split` again, on `input`.
 absl::StatusOr<Network> HeadOf(const Network& network, const Symbol& split, const Symbol& input,
                                const std::string& until) {
   std::map<const Symbol::Node*, std::vector<Symbol>> called{{split.node().get(), {input}}};
@@ -199,7 +199,7 @@ absl::Status CheckSufficient(const Traced& training, const std::string& until) {
   if (training.masked) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the output of '", until, "' has a mask, which is not stored; name a layer without one, ",
-        "such as the pooling behind it"));
+        "such as the pooling after it"));
   }
   return absl::OkStatus();
 }
@@ -217,7 +217,7 @@ absl::StatusOr<SplitNetwork> SplitNetworkAt(const Network& network, const std::s
       out.head, HeadOf(network, split, HeadInput(network, *FindUse(network, until)), until));
   if (out.head.CountParameters(/*trainable_only=*/true) == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("no layer behind '", until, "' is trained; name an earlier layer"));
+        absl::StrCat("no layer after '", until, "' is trained; name an earlier layer"));
   }
   PENSTOCK_RETURN_IF_ERROR(CheckFrozen(network, out.features));
   PENSTOCK_ASSIGN_OR_RETURN(const Traced training, Trace(out.features, /*training=*/true));

@@ -1,5 +1,5 @@
 // Split of a network at a layer: the features up to it, which training does not change, and the
-// head behind it. Internal to room keras (cached_features.h).
+// head after it. Internal to room keras (cached_features.h).
 #pragma once
 
 #include <string>

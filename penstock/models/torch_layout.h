@@ -1,5 +1,5 @@
-// Tables of PyTorch's names for the layers of a family of networks (torch_weights.h). A table
-// stands beside the family's networks:
+// Tables of PyTorch's names for the layers of a family of networks (torch_weights.h). A table is in
+// the file of the family's networks:
 //
 //   constexpr TorchRow kRows[] = {
 //       {"conv1_conv", "conv1", TorchLayer::kConv},

@@ -19,7 +19,7 @@ struct TorchVariable {
   // Axis i here is axis permutation[i] in PyTorch; empty: the same layout.
   std::vector<int> permutation = {};
   int64_t flattened_channels = 0;  // TorchRow
-  int trailing_axes = 0;           // axes of extent 1 that PyTorch has behind the others
+  int trailing_axes = 0;           // axes of extent 1 that PyTorch has after the others
 };
 
 // PyTorch's names for variables of these names, from which `prefix` is removed first; variables

@@ -133,8 +133,8 @@ std::pair<size_t, bool> Rank(const Reading& reading) {
   return {reading.found, reading.same_computation};
 }
 
-// The reading with most names. Among equals the network's own names, then a layout whose networks
-// compute the same, then the first layout.
+// The reading with the most names. Among equals the network's own names, then a layout whose
+// networks compute the same, then the first layout.
 Reading BestReading(const nn::Network& network, const NamedArrays& arrays,
                     const ArraysByName& by_name) {
   const std::vector<std::string> names = VariableNames(network);
@@ -205,10 +205,10 @@ std::string LikelyCause(const nn::Network& network, const MatchedWeights& matche
 }
 
 void AppendLines(std::vector<std::string>& lines, absl::string_view title,
-                 const std::vector<std::string>& items, size_t most) {
+                 const std::vector<std::string>& items, size_t max_items) {
   if (items.empty()) return;
   lines.push_back(absl::StrCat(items.size(), " ", title, ":"));
-  const size_t shown = items.size() <= most ? items.size() : most - 1;
+  const size_t shown = items.size() <= max_items ? items.size() : max_items - 1;
   for (size_t i = 0; i < shown; ++i) lines.push_back("  " + items[i]);
   if (shown < items.size()) lines.push_back(absl::StrCat("  and ", items.size() - shown, " more"));
 }

@@ -217,7 +217,7 @@ TEST(TorchWeights, MismatchesNameTheLikelyCause) {
   EXPECT_THAT(other->ToString(), AllOf(HasSubstr("0 of 267"), HasSubstr("another network")));
 }
 
-// Arrays of a file that is no state_dict, under names of one.
+// Arrays of a file that is not a state_dict, under names of one.
 TEST(TorchWeights, ArraysOfOtherTypesAndRanksAreListed) {
   const nn::Network network = VGG16({.input_shape = {64, 32, 3}, .classes = 2});
   const NamedArrays file = {{"features.0.weight", Array::Strings({1}, {"a"})},
@@ -232,7 +232,7 @@ TEST(TorchWeights, ArraysOfOtherTypesAndRanksAreListed) {
   EXPECT_EQ(matched->layout, "torchvision");
   EXPECT_EQ(matched->mismatched.size(), 6u) << matched->ToString();
   EXPECT_EQ(matched->others.size(), 6u);
-  EXPECT_EQ(matched->arrays.size(), 1u) << "types are converted by who sets the weights";
+  EXPECT_EQ(matched->arrays.size(), 1u) << "Model::SetWeights converts types";
 }
 
 // The names and shapes of these pairs are equal, what they compute is not.

@@ -66,7 +66,7 @@ Mixed Mix(const std::vector<BatchAugmentation>& augmentations, const Array& imag
   return Mixer(augmentations, images).Run(seed);
 }
 
-// Pixel p of image i is 1000 i + p, so that every pixel tells where it is from.
+// Pixel p of image i is 1000 i + p, so that every pixel identifies its origin.
 Array Numbered(int64_t rows, int64_t height, int64_t width) {
   Array images = Array::Zeros(DType::kF32, {rows, height, width, 1});
   const int64_t pixels = height * width;
@@ -184,7 +184,7 @@ TEST(MixBatch, DrawsOneOfSeveralForEachBatch) {
   const Mixer mixer({MixUp({.alpha = 1}), CutMix()}, Numbered(4, 4, 4));
   for (uint32_t seed = 0; seed < draws; ++seed) {
     const Mixed mixed = mixer.Run(seed);
-    // MixUp makes numbers that are no pixel's.
+    // MixUp makes numbers that no pixel has.
     bool whole = true;
     for (double pixel : Doubles(mixed.images)) whole = whole && pixel == std::floor(pixel);
     boxes += whole;

@@ -239,7 +239,7 @@ struct KerasForm {
   std::string module = "keras.layers";
   std::string class_name = "";  // in files of Keras; empty: the layer's
   // Arguments of Keras's call that take the inputs after the first one; the last takes all that
-  // remain, and inputs that are no floats. Empty: a list of the inputs is the only argument.
+  // remain, and inputs that are not floats. Empty: a list of the inputs is the only argument.
   std::vector<std::string> arguments = {};
   // Options that are arguments of Keras's call.
   std::vector<std::string> call_options = {};

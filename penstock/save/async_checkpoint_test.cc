@@ -1,5 +1,5 @@
-// Asynchronous saves: training goes on during a write, no error is lost, and what is on the disk or
-// in the store is what CheckpointManager leaves there.
+// Asynchronous saves: training continues during a write, no error is lost, and what is on the disk
+// or in the store is what CheckpointManager leaves there.
 #include "penstock/save/async_checkpoint.h"
 
 #include <atomic>
@@ -141,7 +141,7 @@ class CountingFileSystem : public io::ForwardingFileSystem {
     PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<io::OutputStream> stream, next().Create(uri));
     return std::make_unique<Stream>(std::move(stream), *this);
   }
-  int most() const { return most_; }
+  int maximum() const { return maximum_; }
 
  private:
   class Stream : public io::OutputStream {
@@ -149,7 +149,7 @@ class CountingFileSystem : public io::ForwardingFileSystem {
     Stream(std::unique_ptr<io::OutputStream> stream, CountingFileSystem& fs)
         : OutputStream(stream->full_uri()), stream_(std::move(stream)), fs_(fs) {
       const int now = ++fs_.open_;
-      for (int most = fs_.most_; most < now && !fs_.most_.compare_exchange_weak(most, now);) {
+      for (int old = fs_.maximum_; old < now && !fs_.maximum_.compare_exchange_weak(old, now);) {
       }
     }
     ~Stream() override { --fs_.open_; }
@@ -161,7 +161,7 @@ class CountingFileSystem : public io::ForwardingFileSystem {
     CountingFileSystem& fs_;
   };
 
-  std::atomic<int> open_ = 0, most_ = 0;
+  std::atomic<int> open_ = 0, maximum_ = 0;
 };
 
 TEST(AsyncCheckpoint, SavesNeverOverlap) {
@@ -172,7 +172,7 @@ TEST(AsyncCheckpoint, SavesNeverOverlap) {
     if (step % 3 == 0) checkpoints.Annotate(step, "{}", 1);
   }
   EXPECT_TRUE(checkpoints.Wait().ok());
-  EXPECT_EQ(fs.most(), 1);
+  EXPECT_EQ(fs.maximum(), 1);
   EXPECT_THAT(CompleteSteps(fs), ElementsAre(98, 99, 100));
 }
 

@@ -13,8 +13,8 @@
 // model "inner" is the layer. After them "top_level_model_weights/..." and, in the order of
 // Optimizer.variables, "optimizer_weights/adam/iteration". Keras loads by order: layers that have
 // weights, then the weights of each. Metadata:
-//   model_config, training_config  JSON texts of a whole model
-//   keras_version, backend         texts
+//   model_config, training_config  JSON of a whole model
+//   keras_version, backend         strings
 //   layer_names                    JSON list of the names of all layers in order, also of those
 //                                  without weights
 // A writer requires none of them. With model_config the layers are in the group model_weights, as

@@ -21,7 +21,7 @@ inline constexpr absl::string_view kKerasConfigMember = "config.json";
 inline constexpr absl::string_view kKerasMetadataMember = "metadata.json";
 inline constexpr absl::string_view kKerasWeightsMember = "model.weights.h5";
 
-// Groups of a legacy file that are no layers.
+// Groups of a legacy file that are not layers.
 inline constexpr absl::string_view kKerasTopLevelWeights = "top_level_model_weights";
 inline constexpr absl::string_view kKerasOptimizerWeights = "optimizer_weights";
 

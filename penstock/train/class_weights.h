@@ -19,7 +19,7 @@ namespace penstock::train {
 std::map<int64_t, double> BalancedClassWeights(const std::map<int64_t, int64_t>& counts);
 
 // Adds the classes of `labels` to `counts`: class indices [n] or [n, 1] of any numeric type, or
-// one-hot [n, classes]. INVALID_ARGUMENT for other shapes, and for numbers that are no indices.
+// one-hot [n, classes]. INVALID_ARGUMENT for other shapes, and for numbers that are not indices.
 absl::Status CountClasses(const base::Array& labels, std::map<int64_t, int64_t>& counts);
 
 // The weights for these labels; INVALID_ARGUMENT as CountClasses, or if there are none.

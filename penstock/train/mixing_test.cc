@@ -103,7 +103,7 @@ TEST_P(Formulas, LossGradientsAndMetricsAreThoseOfTheMixedBatch) {
   double loss = 0, divisor = kReal, weight_sum = 0, correct = 0, weighted_correct = 0, counted = 0;
   std::vector<double> gradient(kFeatures * kClasses, 0);
   for (int64_t i = 0; i < kReal; ++i) {
-    // Weights are distinct, so they tell which examples were mixed.
+    // Weights are distinct, so they identify the examples that were mixed.
     const auto example = [&](double weight) {
       return std::find(weights.begin(), weights.end(), weight) - weights.begin();
     };

@@ -221,7 +221,7 @@ COMPILED = {
 }
 
 
-# ---- Trainings that begin here, go on in Penstock, and come back ----
+# ---- Trainings that begin here, continue in Penstock, and end here ----
 
 ROWS, BATCH_OF_TRAINING = 32, 8  # 4 steps an epoch
 EPOCHS = {"before": 2, "in_penstock": 1, "after": 2}
@@ -258,7 +258,7 @@ def fit(model, epochs):
 
 
 def trainings(folder, tensors):
-    """The beginning of each training, and the weights that Keras alone comes to."""
+    """The beginning of each training, and the weights after the same training in Keras alone."""
     begun = []
     for name, optimizer in OPTIMIZERS.items():
         keras.backend.clear_session()
@@ -399,12 +399,12 @@ def write_files(folder, tensors):
 
 
 def check_files(folder, tensors, checked):
-    """What Penstock has made of them."""
+    """Reads the files that Penstock wrote of them."""
     x = tensors["file/x"]
     for name in ("ours_file.keras", "ours_file.h5"):
         model = keras.models.load_model(folder / name)
         assert model.optimizer.iterations == 1, name
-        # Of a legacy file, Keras reads iteration and learning rate alone, its own files included.
+        # From a legacy file, its own included, Keras reads only the iteration and the learning rate.
         assert len(model.optimizer.variables) == (2 if name.endswith(".h5") else 2 + 2 * 8), name
         checked[f"file/{name}"] = predict(model, [x])[0]
     keras.backend.clear_session()

@@ -123,7 +123,7 @@ def read_ours(folder):
     model.save(folder / "back.keras")
     before = int(model.optimizer.iterations)
     model.fit(np.ones((4, 3)), np.ones((4, 2)), verbose=0)
-    check("ours.keras: training goes on", int(model.optimizer.iterations) == before + 1)
+    check("ours.keras: training continues", int(model.optimizer.iterations) == before + 1)
     with h5py.File(folder / "many.h5") as file:
         names = legacy_h5_format.load_attributes_from_hdf5_group(file, "layer_names")
         check("many.h5", names == [f"a_layer_with_a_long_name_{i}" for i in range(3000)])

@@ -97,7 +97,7 @@ def check_command_line(folder, case):
     base = ["--dir", str(folder / case), "--tag_set", "serve", "--signature_def", "serving_default"]
     text = io.StringIO()
     with contextlib.redirect_stdout(text):
-        # What the program saved_model_cli does after it has started.
+        # The functions that the program saved_model_cli calls.
         for command, arguments in ((saved_model_cli.show, ["show", *base]),
                                    (saved_model_cli.run, ["run", *base, "--overwrite", "--outdir", str(folder), "--inputs",
                                     ";".join(f"{name}={folder / 'inputs.npz'}[{name}]" for name in inputs)])):

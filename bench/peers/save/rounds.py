@@ -22,7 +22,7 @@ def flush(folder):
 
 
 def serve(folder, make_manager, save, wait, restore):
-    """Runs rounds, each with a manager of its own, which is made before the time is taken: save(manager) returns when training
+    """Runs rounds, each with its own manager, which is created before the time is measured: save(manager) returns when training
     may continue, wait(manager) when the checkpoint is complete, restore(manager) when the state is on the device."""
     for number, _ in enumerate(sys.stdin):
         where = os.path.join(os.path.abspath(folder), f'round{number}')

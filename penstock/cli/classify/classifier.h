@@ -11,7 +11,7 @@
 //   crossentropy without from_logits      probabilities                the output
 //   binary crossentropy from logits       logits                       sigmoid of each
 //   another loss                          decided by the last layer: softmax or sigmoid; otherwise
-//                                         the output is no probability, and Load returns an error
+//                                         the output is not a probability: an error of Load
 //
 // A binary model with one output unit has two classes, of probabilities 1 - p and p.
 //

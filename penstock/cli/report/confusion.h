@@ -79,7 +79,7 @@ class Confusion {
   std::map<std::pair<int64_t, int64_t>, int64_t> counts_;
 };
 
-// An image that was classified wrongly, and the probability of the predicted class.
+// A misclassified image, and the probability of the predicted class.
 struct Mistake {
   int64_t label = 0, predicted = 0;
   double probability = 0;

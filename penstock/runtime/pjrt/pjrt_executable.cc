@@ -213,7 +213,7 @@ absl::StatusOr<PJRT_Executable*> PjrtExecutable::Unloaded() const {
 namespace {
 
 // Compares the shapes and types of the results with those that the program lists, which Get uses to
-// copy them: a program may come from a file. OK if the plugin does not tell them.
+// copy them: a program may come from a file. OK if the plugin does not report them.
 absl::Status CheckResultTypes(const PJRT_Api* api, PJRT_Executable* executable,
                               const ir::Program& program) {
   PENSTOCK_PJRT_ARGS(PJRT_Executable_OutputElementTypes_Args, types);

@@ -292,7 +292,7 @@ class Hdf5File::Impl {
       }
       PENSTOCK_ASSIGN_OR_RETURN(const absl::string_view text, objects_.HeapObject(heap, index));
       if (length > text.size() || (total += length) > hdf5::kMaxText) {
-        return hdf5::Corrupt(attribute.offset, absl::StrCat("has a text of ", length, " bytes"));
+        return hdf5::Corrupt(attribute.offset, absl::StrCat("has a string of ", length, " bytes"));
       }
       strings.push_back(hdf5::FixedText(text.substr(0, length), false));
     }

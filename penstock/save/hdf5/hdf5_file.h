@@ -44,7 +44,7 @@ class Hdf5File {
   absl::StatusOr<std::vector<Child>> Children(absl::string_view group);
 
   struct Dataset {
-    base::DType dtype = base::DType::kInvalid;  // kString: text of any kind
+    base::DType dtype = base::DType::kInvalid;  // kString: strings of any kind
     base::Shape shape = {};
     int64_t num_bytes = 0;  // of the elements; 0 for kString
     int64_t offset = -1;    // of elements that are stored as they are; otherwise -1

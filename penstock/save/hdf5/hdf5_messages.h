@@ -44,7 +44,7 @@ struct ElementType {
   bool space_padded = false;
   uint64_t size = 0;
 };
-// Removes the type from the cursor. UNIMPLEMENTED for types that have no DType and are no text.
+// Removes the type from the cursor. UNIMPLEMENTED for types that have no DType and are not strings.
 absl::StatusOr<ElementType> ParseDatatype(Cursor& cursor);
 
 struct Layout {

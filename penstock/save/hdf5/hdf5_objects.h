@@ -1,5 +1,5 @@
 // Objects of an HDF5 file (groups and datasets) by their addresses: messages of their headers,
-// members of groups, texts in heaps. Internal to this folder.
+// members of groups, strings in heaps. Internal to this folder.
 #pragma once
 
 #include <cstdint>

@@ -203,12 +203,13 @@ class Hdf5Writer::Impl {
       return absl::InvalidArgumentError(absl::StrCat(
           "a name in ", attribute, " has ", width, " bytes; the maximum is ", hdf5::kMaxAttribute));
     }
-    const size_t most = hdf5::kMaxAttribute / width;
-    if (texts.size() <= most) return WriteTexts(object.get(), std::string(attribute), texts, width);
-    for (size_t begin = 0, part = 0; begin < texts.size(); begin += most, ++part) {
+    const size_t per_part = hdf5::kMaxAttribute / width;
+    if (texts.size() <= per_part)
+      return WriteTexts(object.get(), std::string(attribute), texts, width);
+    for (size_t begin = 0, part = 0; begin < texts.size(); begin += per_part, ++part) {
       const std::vector<std::string> some(
           texts.begin() + static_cast<std::ptrdiff_t>(begin),
-          texts.begin() + static_cast<std::ptrdiff_t>(std::min(begin + most, texts.size())));
+          texts.begin() + static_cast<std::ptrdiff_t>(std::min(begin + per_part, texts.size())));
       PENSTOCK_RETURN_IF_ERROR(
           WriteTexts(object.get(), absl::StrCat(attribute, part), some, width));
     }

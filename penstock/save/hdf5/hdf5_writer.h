@@ -43,9 +43,9 @@ class Hdf5Writer {
   absl::Status AddGroup(absl::string_view path);
   absl::Status AddArray(absl::string_view path, const base::Array& array);
 
-  // Attributes of a group that exists; "/" is the root. A text, or a list of texts of at most 64512
-  // bytes (number of texts times the longest), which becomes several attributes (NAME0, NAME1, ...)
-  // if it is longer. An empty list is one of float64, as h5py makes it.
+  // Attributes of a group that exists; "/" is the root. A string, or a list of strings. A list of
+  // more than 64512 bytes (number of strings times the longest) becomes several attributes (NAME0,
+  // NAME1, ...). An empty list is one of float64, as h5py makes it.
   absl::Status AddText(absl::string_view group, absl::string_view attribute,
                        absl::string_view text);
   absl::Status AddTexts(absl::string_view group, absl::string_view attribute,

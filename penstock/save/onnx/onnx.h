@@ -8,7 +8,7 @@
 //
 // Parameters of the graph that have weights become initializers, under their names; the others are
 // inputs, whose first axis is "batch". 16-bit floats are exported as float32, and computed in it.
-// docs/design/save.md says what else differs.
+// docs/design/save.md lists the other differences.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct OnnxOptions {
 // Writes the program as an ONNX model. Both files are written before the model is published, so an
 // existing model stays until then; the data file of a replaced model is removed after that.
 //   UNIMPLEMENTED     an operation cannot be exported; the error names it and its layer
-//   INVALID_ARGUMENT  the program depends on the batch size otherwise than by a first axis
+//   INVALID_ARGUMENT  the program depends on the batch size in another way than by an axis
 absl::Status WriteOnnx(io::FileSystem& fs, absl::string_view uri,
                        const ir::SymbolicBatch::Trace& trace, const base::NamedArrays& weights,
                        const OnnxOptions& options = {});

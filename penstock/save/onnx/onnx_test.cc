@@ -332,7 +332,7 @@ TEST(Onnx, WritesTensorsBesideTheModel) {
   }
 }
 
-// Another model of the same name gets other data files, and the old ones go.
+// Another model of the same name gets other data files, and the old ones are removed.
 TEST(Onnx, ReplacesTheDataOfTheModelThatItReplaces) {
   const auto fs = io::MakeMemoryFileSystem();
   ASSERT_TRUE(io::WriteFile(*fs, absl::StrCat(kFolder, "/model.onnx.other"), "mine").ok());

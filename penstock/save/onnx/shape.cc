@@ -269,7 +269,7 @@ absl::Status TranslateDynamicSlice(Translator& t) {
   return absl::OkStatus();
 }
 
-// The update, padded to the place where it goes, and which elements it replaces.
+// The update, padded to its position, and a mask of the elements that it replaces.
 absl::Status TranslateDynamicUpdateSlice(Translator& t) {
   const Shape x = t.OperandShape(0), sizes = t.OperandShape(1);
   if (x.empty()) {

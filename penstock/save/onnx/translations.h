@@ -1,5 +1,6 @@
 // The tables of translations, one for each family of operations. To add an operation: a function
-// and its row in the file of its family, and a case in testing/onnx_cases.cc. Internal to the ONNX exporter.
+// and its row in the file of its family, and a case in testing/onnx_cases.cc. Internal to the ONNX
+// exporter.
 #pragma once
 
 #include "absl/status/status.h"

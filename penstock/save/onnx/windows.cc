@@ -107,8 +107,8 @@ struct Windows {
 bool NeedsPad(const Windows& w) {
   bool needs = false;
   for (size_t i = 0; i < w.size.size(); ++i) {
-    const auto [least, most] = std::minmax(w.low[i], w.high[i]);
-    needs = needs || least < 0 || most >= w.size[i] || (w.dilation[i] > 1 && most > 0);
+    const auto [minimum, maximum] = std::minmax(w.low[i], w.high[i]);
+    needs = needs || minimum < 0 || maximum >= w.size[i] || (w.dilation[i] > 1 && maximum > 0);
   }
   return needs;
 }

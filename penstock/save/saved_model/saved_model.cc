@@ -30,8 +30,8 @@ namespace {
 
 constexpr char kProgram[] = "saved_model.pb";
 constexpr char kFingerprint[] = "fingerprint.pb";  // TensorFlow's hashes of the program
-// A message may have 2 GiB. Parsed, it takes at most some 30 times its bytes, and most of the bytes
-// of a large one are constants.
+// A message may have 2 GiB. Parsed, it takes at most about 30 times its bytes; a large one consists
+// mainly of constants.
 constexpr int64_t kMaxProgram = 256 << 20;
 constexpr int kMaxDepth = 64;           // of calls and identities on the way to the module
 constexpr int64_t kMaxSteps = 1 << 22;  // nodes that are looked at on that way
@@ -294,7 +294,7 @@ absl::Status TakeArguments(Finder& finder, const Origin& module, const Signature
       }
       if (argument.input < 0) {
         return absl::DataLossError(
-            absl::StrCat("placeholder ", Quoted(origin.name), " is no input of the signature"));
+            absl::StrCat("placeholder ", Quoted(origin.name), " is not an input of the signature"));
       }
     } else {
       return absl::UnimplementedError("its program has several StableHLO modules");

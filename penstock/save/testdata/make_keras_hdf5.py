@@ -76,7 +76,7 @@ with zipfile.ZipFile(FOLDER / "keras3.keras", "w") as archive:
                        "model.weights.h5": memory.getvalue()}.items():
         archive.writestr(zipfile.ZipInfo(name), data)
 
-# Files that Keras does not write and Penstock rejects or reads in part; keras_hdf5_test.cc has what is said of each.
+# Files that Keras does not write and that Penstock rejects or reads in part; keras_hdf5_test.cc has the error of each.
 HOSTILE = pathlib.Path(__file__).parent / "keras_hdf5_hostile"
 HOSTILE.mkdir(exist_ok=True)
 ONE = np.ones(4, "f4")

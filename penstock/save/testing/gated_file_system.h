@@ -1,5 +1,5 @@
 // GatedFileSystem: a file system whose writes wait while a test keeps the gate closed, to observe
-// what goes on during a slow write.
+// what happens during a slow write.
 //
 //   GatedFileSystem fs(io::MakeMemoryFileSystem());
 //   fs.Close();

@@ -465,7 +465,7 @@ TEST_F(CheckpointCallbackTest, InterruptionAtEndOfEpochSkipsValidation) {
       EXPECT_TRUE(context.interrupted());
       return absl::OkStatus();
     }
-    static absl::Status Unexpected() { return absl::InternalError("the training goes on"); }
+    static absl::Status Unexpected() { return absl::InternalError("the training continues"); }
   };
   const absl::StatusOr<History> history =
       Fit({.folder = kFolder}, {std::make_shared<Interrupts>()});

@@ -18,9 +18,9 @@ struct SwapEMAWeightsOptions {
 };
 
 // Lets validation use the exponential moving averages of the variables, which the optimizer keeps
-// with use_ema (keras.callbacks.SwapEMAWeights). Training goes on with the variables. A checkpoint
-// (Checkpoint, BackupAndRestore) contains both. When Fit ends, the averages replace the variables
-// with or without this callback.
+// with use_ema (keras.callbacks.SwapEMAWeights). Training continues with the variables. A
+// checkpoint (Checkpoint, BackupAndRestore) contains both. When Fit ends, the averages replace the
+// variables with or without this callback.
 std::shared_ptr<Callback> SwapEMAWeights(const SwapEMAWeightsOptions& options = {});
 
 }  // namespace penstock::train
