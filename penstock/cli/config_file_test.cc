@@ -56,6 +56,14 @@ TEST(ConfigFile, NamesTheMistake) {
   EXPECT_THAT(Parsed(R"({"train": 3})"), HasSubstr("'train' is not an object"));
 }
 
+// Three lines that stand for 25 million values.
+TEST(ConfigFile, ManyValuesByAliasesAreAnError) {
+  std::string list = "[1", lists = "[*a";
+  for (int i = 1; i < 5000; ++i) list += ",1", lists += ",*a";
+  EXPECT_THAT(Parsed("x: &a " + list + "]\nepochs: " + lists + "]\n", "a.yaml"),
+              HasSubstr("more than 100000 values"));
+}
+
 TEST(ConfigFile, DeepNestingIsAnError) {
   const std::string deep = std::string(200000, '[') + std::string(200000, ']');
   EXPECT_THAT(Parsed(deep), HasSubstr("nested"));

@@ -152,6 +152,16 @@ TEST_F(ConvertTest, ExportsASavedModelAndReadsItsWeights) {
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_THAT(shown.out, AllOf(HasSubstr("SavedModel"), HasSubstr("scores/kernel float32[3,2]"),
                                HasSubstr("x: float32[?,3] -> scores: float32[?,2]")));
+  // Nor is a TensorFlow checkpoint at the place of its variables.
+  ASSERT_EQ(Penstock({"convert", Path("a.safetensors"), Path("c/variables/variables.ckpt")}).code,
+            0);
+  std::filesystem::rename(Path("c/variables/variables.ckpt.index"),
+                          Path("c/variables/variables.index"));
+  std::filesystem::rename(Path("c/variables/variables.ckpt.data-00000-of-00001"),
+                          Path("c/variables/variables.data-00000-of-00001"));
+  const CommandResult checkpoint = Penstock({"convert", Path("a.safetensors"), Path("c")});
+  EXPECT_EQ(checkpoint.code, 1);
+  EXPECT_THAT(checkpoint.err, HasSubstr("--overwrite"));
   // It is not replaced without --overwrite.
   const CommandResult again = Penstock({"convert", Path("a.safetensors"), Path("a.savedmodel")});
   EXPECT_EQ(again.code, 1);

@@ -200,6 +200,14 @@ class TrainOptionsTest : public testing::CommandFixture {
            const Json history =
                History({"--early-stopping", "2", "--epochs", "9", "--learning-rate", "1e-30"});
            EXPECT_EQ(history.size(), 3u);
+           // The weights before unfreezing, if it makes the loss higher.
+           const Arguments worse{"--freeze",          "hidden1", "--unfreeze-after", "1",
+                                 "--unfreeze-factor", "900",     "--early-stopping", "3"};
+           const CommandResult kept = Run(worse);
+           EXPECT_THAT(kept.err, HasSubstr("loss was lower before unfreezing"));
+           // The averages of --ema are what is kept.
+           EXPECT_NE(SavedBytes({"--early-stopping", "1", "--ema", "0.9"}),
+                     SavedBytes({"--early-stopping", "1"}));
          }},
         {"--augment",
          [this, base] {
@@ -273,6 +281,19 @@ class TrainOptionsTest : public testing::CommandFixture {
            EXPECT_THAT(Error({"--freeze", "backbone", "--unfreeze-after", "2"}),
                        HasSubstr("not below --epochs 2"));
            EXPECT_THAT(Error({"--unfreeze-after", "1"}), HasSubstr("--freeze"));
+           // A restart after the second stage has begun keeps the rows of the first one.
+           Arguments logged = options;
+           logged.insert(logged.end(), {"--checkpoints", Path("stages"), "--csv-log",
+                                        Path("stages.csv"), "--epochs", "3"});
+           History(logged);
+           const std::string rows = Bytes(Path("stages.csv"));
+           EXPECT_EQ(absl::StrSplit(rows, '\n').size(), 5u);  // header, three epochs, empty rest
+           const CommandResult restarted = Run(logged);
+           EXPECT_THAT(restarted.err, HasSubstr("resuming from the checkpoint of step 9 in"));
+           EXPECT_EQ(Bytes(Path("stages.csv")), rows);
+           // Another boundary is another second stage.
+           logged[5] = "2";
+           EXPECT_THAT(Run(logged).err, HasSubstr("resuming from the checkpoint of step 3 in"));
          }},
         {"--unfreeze-factor",
          [this] {
@@ -378,6 +399,8 @@ class TrainOptionsTest : public testing::CommandFixture {
            const std::vector<std::string> lines = absl::StrSplit(Bytes(Path("log.csv")), '\n');
            EXPECT_EQ(lines.size(), 4u);  // header, two epochs, empty rest
            EXPECT_THAT(lines[0], HasSubstr("loss"));
+           const std::string error = Error({"--csv-log", "s3://KEY:TOPSECRET@bucket/log.csv"});
+           EXPECT_THAT(error, AllOf(HasSubstr("log.csv"), ::testing::Not(HasSubstr("TOPSECRET"))));
          }},
         {"--tensorboard",
          [this] {
