@@ -254,7 +254,7 @@ class Train : public Command {
 
   // Trains, in two stages with --unfreeze-after. Each stage has checkpoints of its own, because the
   // optimizer's state differs.
-  absl::StatusOr<train::History> Fit(TrainingSetup& setup) const {
+  absl::StatusOr<train::History> Fit(TrainingSetup& setup) {
     const data::Dataset validation = ImageBatches(validation_.empty() ? shards_.data : validation_,
                                                   setup.image, shards_.batch_size);
     keras::FitOptions fit;

@@ -287,7 +287,7 @@ class TrainOptionsTest : public testing::CommandFixture {
                                         Path("stages.csv"), "--epochs", "3"});
            History(logged);
            const std::string rows = Bytes(Path("stages.csv"));
-           EXPECT_EQ(absl::StrSplit(rows, '\n').size(), 5u);  // header, three epochs, empty rest
+           EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 4);  // header, three epochs
            const CommandResult restarted = Run(logged);
            EXPECT_THAT(restarted.err, HasSubstr("resuming from the checkpoint of step 9 in"));
            EXPECT_EQ(Bytes(Path("stages.csv")), rows);
