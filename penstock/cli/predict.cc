@@ -208,11 +208,8 @@ class Predict : public Command {
       printed.drawn.clear();
       PENSTOCK_ASSIGN_OR_RETURN(const Array images, batch.columns.Get(ImageColumn(0)));
       for (int64_t i = 0; i < batch.size(); ++i) {
-        const auto row = probabilities.Row(i).values<double>();
-        if (std::any_of(row.begin(), row.end(), [](double p) { return std::isnan(p); })) {
-          return NotFiniteError(batch.names[static_cast<size_t>(i)]);
-        }
-        AddRow(classifier, batch, static_cast<size_t>(i), row, printed);
+        AddRow(classifier, batch, static_cast<size_t>(i), probabilities.Row(i).values<double>(),
+               printed);
         if (show_ && !json_) printed.drawn.push_back(images.Row(i));
       }
       if (json_) continue;

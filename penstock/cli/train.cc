@@ -370,6 +370,11 @@ class Train : public Command {
           save::CheckWeightsDestination(fs, save_, /*with_metadata=*/*whole), "--save"));
     }
     if (!csv_log_.empty()) {
+      PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(csv_log_));
+      if (!uri.is_local()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--csv-log needs a local file, got ", io::DisplayName(csv_log_)));
+      }
       PENSTOCK_RETURN_IF_ERROR(base::WithContext(io::CheckWritableFile(fs, csv_log_), "--csv-log"));
     }
     for (const auto& [option, folder] :

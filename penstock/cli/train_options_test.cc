@@ -289,7 +289,7 @@ class TrainOptionsTest : public testing::CommandFixture {
            const std::string rows = Bytes(Path("stages.csv"));
            EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 4);  // header, three epochs
            const CommandResult restarted = Run(logged);
-           EXPECT_THAT(restarted.err, HasSubstr("resuming from the checkpoint of step 9 in"));
+           EXPECT_THAT(restarted.err, HasSubstr("resuming from the checkpoint of step 6 in"));
            EXPECT_EQ(Bytes(Path("stages.csv")), rows);
            // Another boundary is another second stage.
            logged[5] = "2";
