@@ -46,7 +46,8 @@ NETWORKS = [
     ("convnext_tiny_timm", lambda: timm.create_model("convnext_tiny", num_classes=CLASSES), (64, 45)),
     ("densenet121", lambda: torchvision.models.densenet121(num_classes=CLASSES), (45, 64)),
     ("vit_b_32", lambda: torchvision.models.vit_b_32(num_classes=CLASSES, image_size=64), (64, 64)),
-    ("vit_b_32_timm", lambda: timm.create_model("vit_base_patch32_224", num_classes=CLASSES, img_size=(64, 96)), (64, 96)),
+    ("vit_b_32_timm", lambda: timm.create_model(
+        "vit_base_patch32_224", num_classes=CLASSES, img_size=(64, 96), weight_init="skip"), (64, 96)),
 ]
 
 
