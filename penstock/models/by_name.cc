@@ -64,7 +64,7 @@ std::vector<ModelInfo> AllModels() {
        {internal::ResNets, internal::Vggs, internal::DenseNets, internal::Xceptions,
         internal::Inceptions, internal::NasNets, internal::MobileNetV1s, internal::MobileNetV2s,
         internal::MobileNetV3s, internal::EfficientNets, internal::EfficientNetV2s,
-        internal::ConvNeXts}) {
+        internal::ConvNeXts, internal::ViTs}) {
     const std::vector<ModelInfo> members = family();
     models.insert(models.end(), members.begin(), members.end());
   }

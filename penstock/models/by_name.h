@@ -15,7 +15,7 @@
 namespace penstock::models {
 
 // The network of this name with these options; an option that it does not have is an error. The
-// networks that are not in keras.applications ("mlp", "resnet8", "resnet20", "resnet32",
+// small networks that are not in keras.applications ("mlp", "resnet8", "resnet20", "resnet32",
 // "resnet56", "vision_transformer": patches of 4x4, of 16x16 for images of more than 64 pixels in
 // height) have classes, input_shape, input_dtype and rescale, and except "mlp" the shifts. The
 // error for an unknown name lists the known ones.

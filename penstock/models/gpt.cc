@@ -28,7 +28,7 @@ nn::Network Gpt(const GptOptions& options) {
                                .tie_weights = options.tie_weights,
                                .embeddings_initializer = internal::kTableInitializer,
                                .name = "token_embedding"});
-  Symbol x = internal::AddPositions(table(input), options.sequence_length);
+  Symbol x = internal::AddPositions(table(input));
   if (options.dropout > 0) x = nn::Dropout({.rate = options.dropout, .name = "drop"})(x);
   for (int64_t i = 1; i <= options.depth; ++i) {
     x = internal::TransformerBlock(

@@ -123,5 +123,6 @@ std::vector<ModelInfo> DenseNets();
 std::vector<ModelInfo> Xceptions();
 std::vector<ModelInfo> Inceptions();
 std::vector<ModelInfo> NasNets();
+std::vector<ModelInfo> ViTs();
 
 }  // namespace penstock::models::internal

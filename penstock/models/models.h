@@ -15,6 +15,7 @@
 //   nasnet.h              NASNetMobile, NASNetLarge
 //   resnet.h              ResNet50, 101, 152, and V2; torchvision's, V1_5
 //   vgg.h                 VGG16, VGG19
+//   vit.h                 ViTB16, B32, L16, L32, H14: torchvision's
 //   xception.h            Xception
 //   gpt.h                 a GPT-like decoder
 //   mlp.h                 dense layers
@@ -39,4 +40,5 @@
 #include "penstock/models/torch_weights.h"
 #include "penstock/models/vgg.h"
 #include "penstock/models/vision_transformer.h"
+#include "penstock/models/vit.h"
 #include "penstock/models/xception.h"

@@ -234,6 +234,11 @@ TEST(ImageNetModels, HaveThePublishedNumbersOfMultiplyAdds) {
       {"convnext_base", 15.355},
       {"convnext_large", 34.361},
       {"mobilenet_v3_large", 0.217},
+      {"vit_b_16", 17.564},
+      {"vit_b_32", 4.409},
+      {"vit_l_16", 61.555},
+      {"vit_l_32", 15.378},
+      {"vit_h_14", 167.295},
   };
   const auto multiply_adds = [](const nn::Network& network) {
     return nn::SizeOf(network).value_or(nn::NetworkSize()).multiply_adds;
@@ -313,7 +318,7 @@ TEST(ImageNetModels, AcceptBytesAndMixedPrecision) {
   const ImageNetOptions options{
       .input_shape = {64, 48, 3}, .classes = 4, .input_dtype = DType::kU8, .rescale = 1 / 255.0};
   for (const char* name : {"resnet50", "resnet50_v2", "vgg16", "mobilenet_v2", "mobilenet_v3_small",
-                           "efficientnet_b0", "efficientnet_v2_b0", "convnext_tiny"}) {
+                           "efficientnet_b0", "efficientnet_v2_b0", "convnext_tiny", "vit_b_16"}) {
     const auto network = ByName(name, options);
     ASSERT_TRUE(network.ok()) << network.status();
     EXPECT_EQ(network->inputs()[0].type.ToString(), "ui8[?,64,48,3]");
@@ -383,6 +388,30 @@ TEST(VisionTransformer, MatchesParameterFormulaAndHasReadableNames) {
               22.05e6, 0.01e6);
 }
 
+TEST(ViT, EndsAsRequested) {
+  const auto output = [](const ImageNetOptions& options) {
+    return ViTB16(options).outputs()[0].type.ToString();
+  };
+  const std::vector<int64_t> shape = {32, 48, 3};  // 2x3 patches and the class token
+  EXPECT_EQ(output({.input_shape = shape, .classes = 9}), "f32[?,9]");
+  EXPECT_EQ(output({.input_shape = shape, .include_top = false}), "f32[?,7,768]");
+  EXPECT_EQ(output({.input_shape = shape, .include_top = false, .pooling = "avg"}), "f32[?,768]");
+  EXPECT_EQ(output({.input_shape = shape, .include_top = false, .pooling = "max"}), "f32[?,768]");
+  EXPECT_EQ(output({.input_shape = {16, 16, 1}, .include_top = false}), "f32[?,2,768]");
+  // What the patches fill is the image after the layers of the input.
+  EXPECT_EQ(output({.input_shape = {30, 31, 3},
+                    .include_top = false,
+                    .input_layers = {nn::Resizing({.height = 16, .width = 32})}}),
+            "f32[?,3,768]");
+  const auto error = [](const nn::Network& network) {
+    return std::string(network.status().message());
+  };
+  EXPECT_THAT(error(ViTB16({.input_shape = {32, 40, 3}})),
+              AllOf(HasSubstr("vit_b_16 expects"), HasSubstr("16x16 fill, got [32, 40, 3]")));
+  EXPECT_THAT(error(ViTH14({.input_shape = {13, 14, 3}})), HasSubstr("at least 14 pixels"));
+  EXPECT_THAT(error(ViTL32({.dropout = 0.1})), HasSubstr("vit_l_32 has no option dropout"));
+}
+
 TEST(Gpt, MatchesParameterFormula) {
   const GptOptions options{.vocabulary_size = 30, .sequence_length = 9, .dim = 12, .depth = 2};
   const nn::Network network = Gpt(options);
@@ -402,8 +431,8 @@ TEST(Gpt, MatchesParameterFormula) {
 }
 
 TEST(Transformers, RoundTripThroughJsonAndAcceptMixedPrecision) {
-  for (const nn::Network& network :
-       {VisionTransformer({.dropout = 0.1}), Gpt({.dropout = 0.1}), Gpt({.tie_weights = false})}) {
+  for (const nn::Network& network : {VisionTransformer({.dropout = 0.1}), ViTB32(),
+                                     Gpt({.dropout = 0.1}), Gpt({.tie_weights = false})}) {
     const auto again = nn::Network::FromJson(network.ToJson());
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(again->ToJson(), network.ToJson());
@@ -429,7 +458,8 @@ TEST(Transformers, RejectInvalidOptions) {
 TEST(ByName, BuildsEachModelAndListsNamesOnError) {
   for (const ModelInfo& model : Models()) {
     const double shift = model.options & kShift ? 0.1 : 0;
-    const int64_t side = std::max<int64_t>(32, model.min_image_size);
+    // A multiple of the smallest size, which vision transformers need.
+    const int64_t smallest = model.min_image_size, side = (31 + smallest) / smallest * smallest;
     const auto network = ByName(model.name, {.input_shape = {side, side, 3},
                                              .classes = 5,
                                              .height_shift = shift,

@@ -22,24 +22,47 @@ struct KindRow {
   TorchLayer kind;
   const char* name;
   const char* torch_name;
-  std::vector<int> permutation;
-  int trailing_axes = 0;
+  TorchForm form = {};
 };
 
+// A kernel [features, heads, size], or a bias [heads, size], of queries, keys or values.
+TorchForm AttentionKernel(int part) {
+  return {.permutation = {1, 0}, .joined_axis = 1, .parts = 3, .part = part};
+}
+TorchForm AttentionBias(int part) { return {.joined_axis = 0, .parts = 3, .part = part}; }
+
 const std::vector<KindRow>& KindRows() {
+  const TorchForm output_kernel = {.permutation = {1, 0}, .joined_axis = 0};
   static const auto& rows = *new std::vector<KindRow>{
-      {TorchLayer::kConv, "kernel", "weight", {2, 3, 1, 0}},
-      {TorchLayer::kConv, "bias", "bias", {}},
-      {TorchLayer::kDepthwiseConv, "kernel", "weight", {2, 3, 0, 1}},
-      {TorchLayer::kDepthwiseConv, "bias", "bias", {}},
-      {TorchLayer::kNorm, "gamma", "weight", {}},
-      {TorchLayer::kNorm, "beta", "bias", {}},
-      {TorchLayer::kNorm, "moving_mean", "running_mean", {}},
-      {TorchLayer::kNorm, "moving_variance", "running_var", {}},
-      {TorchLayer::kDense, "kernel", "weight", {1, 0}},
-      {TorchLayer::kDense, "bias", "bias", {}},
-      {TorchLayer::kScale, "gamma", "", {}},
-      {TorchLayer::kScaleC11, "gamma", "", {}, 2},
+      {TorchLayer::kConv, "kernel", "weight", {.permutation = {2, 3, 1, 0}}},
+      {TorchLayer::kConv, "bias", "bias"},
+      {TorchLayer::kDepthwiseConv, "kernel", "weight", {.permutation = {2, 3, 0, 1}}},
+      {TorchLayer::kDepthwiseConv, "bias", "bias"},
+      {TorchLayer::kNorm, "gamma", "weight"},
+      {TorchLayer::kNorm, "beta", "bias"},
+      {TorchLayer::kNorm, "moving_mean", "running_mean"},
+      {TorchLayer::kNorm, "moving_variance", "running_var"},
+      {TorchLayer::kDense, "kernel", "weight", {.permutation = {1, 0}}},
+      {TorchLayer::kDense, "bias", "bias"},
+      {TorchLayer::kScale, "gamma", ""},
+      {TorchLayer::kScaleC11, "gamma", "", {.trailing_axes = 2}},
+      {TorchLayer::kPositions, "embeddings", "", {.leading_axes = 1}},
+      {TorchLayer::kAttention, "query/kernel", "in_proj_weight", AttentionKernel(0)},
+      {TorchLayer::kAttention, "query/bias", "in_proj_bias", AttentionBias(0)},
+      {TorchLayer::kAttention, "key/kernel", "in_proj_weight", AttentionKernel(1)},
+      {TorchLayer::kAttention, "key/bias", "in_proj_bias", AttentionBias(1)},
+      {TorchLayer::kAttention, "value/kernel", "in_proj_weight", AttentionKernel(2)},
+      {TorchLayer::kAttention, "value/bias", "in_proj_bias", AttentionBias(2)},
+      {TorchLayer::kAttention, "attention_output/kernel", "out_proj.weight", output_kernel},
+      {TorchLayer::kAttention, "attention_output/bias", "out_proj.bias"},
+      {TorchLayer::kQkvAttention, "query/kernel", "qkv.weight", AttentionKernel(0)},
+      {TorchLayer::kQkvAttention, "query/bias", "qkv.bias", AttentionBias(0)},
+      {TorchLayer::kQkvAttention, "key/kernel", "qkv.weight", AttentionKernel(1)},
+      {TorchLayer::kQkvAttention, "key/bias", "qkv.bias", AttentionBias(1)},
+      {TorchLayer::kQkvAttention, "value/kernel", "qkv.weight", AttentionKernel(2)},
+      {TorchLayer::kQkvAttention, "value/bias", "qkv.bias", AttentionBias(2)},
+      {TorchLayer::kQkvAttention, "attention_output/kernel", "proj.weight", output_kernel},
+      {TorchLayer::kQkvAttention, "attention_output/bias", "proj.bias"},
   };
   return rows;
 }
@@ -138,18 +161,16 @@ struct FoundRow {
 };
 
 std::optional<FoundRow> RowOfVariable(const TorchLayout& layout, absl::string_view name) {
-  const size_t slash = name.rfind('/');
-  if (slash == absl::string_view::npos) return std::nullopt;
-  const absl::string_view layer = name.substr(0, slash), variable = name.substr(slash + 1);
   for (const TorchRow& row : layout.rows) {
-    std::optional<std::vector<int>> numbers = NumbersOf(row.layer, layer);
-    if (!numbers.has_value()) continue;
     for (const KindRow& kind : KindRows()) {
-      if (kind.kind == row.kind && variable == kind.name) {
-        return FoundRow{&row, &kind, *std::move(numbers)};
+      absl::string_view layer = name;
+      if (kind.kind != row.kind || !absl::ConsumeSuffix(&layer, kind.name) ||
+          !absl::ConsumeSuffix(&layer, "/")) {
+        continue;
       }
+      std::optional<std::vector<int>> numbers = NumbersOf(row.layer, layer);
+      if (numbers.has_value()) return FoundRow{&row, &kind, *std::move(numbers)};
     }
-    return std::nullopt;
   }
   return std::nullopt;
 }
@@ -224,22 +245,69 @@ std::optional<Array> ReversedAxes(const Array& matrix, base::Shape given, base::
   return joined.ok() ? std::optional<Array>(*joined) : std::nullopt;
 }
 
-// Without the last `count` axes, if their extents are 1.
-std::optional<Array> WithoutTrailingAxes(const Array& array, int count) {
-  const auto dims = array.shape().dims();
-  const auto kept = static_cast<size_t>(std::max(0, array.rank() - count));
-  for (size_t i = kept; i < dims.size(); ++i) {
-    if (dims[i] != 1) return std::nullopt;
-  }
-  const std::vector<int64_t> left(dims.begin(), dims.begin() + kept);
-  const auto out = array.Reshape(base::Shape(left));
+std::optional<Array> Reshaped(const Array& array, const std::vector<int64_t>& dims) {
+  const auto out = array.Reshape(base::Shape(dims));
   return out.ok() ? std::optional<Array>(*out) : std::nullopt;
 }
 
-bool Fits(const Array& array, const TorchVariable& variable) {
-  if (!base::IsNumeric(array.dtype())) return false;
-  return variable.permutation.empty() ||
-         array.rank() == static_cast<int>(variable.permutation.size());
+std::vector<int64_t> DimsOf(const Array& array) {
+  return {array.shape().begin(), array.shape().end()};
+}
+
+std::optional<Array> PartOf(const Array& array, const TorchForm& form) {
+  if (form.parts == 1) return array;
+  if (array.rank() == 0 || array.dim(0) % form.parts != 0) return std::nullopt;
+  const int64_t rows = array.dim(0) / form.parts;
+  return array.Slice(form.part * rows, (form.part + 1) * rows);
+}
+
+// Without the first and the last axes that PyTorch has in addition, if their extents are 1.
+std::optional<Array> WithoutAxes(const Array& array, const TorchForm& form) {
+  if (form.leading_axes == 0 && form.trailing_axes == 0) return array;
+  const int end = array.rank() - form.trailing_axes;
+  if (form.leading_axes > end) return std::nullopt;
+  std::vector<int64_t> kept;
+  for (int i = 0; i < array.rank(); ++i) {
+    if (i >= form.leading_axes && i < end) {
+      kept.push_back(array.dim(i));
+    } else if (array.dim(i) != 1) {
+      return std::nullopt;
+    }
+  }
+  return Reshaped(array, kept);
+}
+
+std::optional<Array> WithAxes(const Array& array, const TorchForm& form) {
+  if (form.leading_axes == 0 && form.trailing_axes == 0) return array;
+  std::vector<int64_t> dims = DimsOf(array);
+  dims.insert(dims.begin(), static_cast<size_t>(form.leading_axes), 1);
+  dims.insert(dims.end(), static_cast<size_t>(form.trailing_axes), 1);
+  return Reshaped(array, dims);
+}
+
+// Splits the axis into two with the extents of `shape`; the array as it is if these do not fit.
+std::optional<Array> WithSplitAxis(const Array& array, int axis, const base::Shape& shape) {
+  if (axis < 0 || axis >= array.rank() || shape.rank() != array.rank() + 1 ||
+      shape.dim(axis) * shape.dim(axis + 1) != array.dim(axis)) {
+    return array;
+  }
+  std::vector<int64_t> dims = DimsOf(array);
+  dims[static_cast<size_t>(axis)] = shape.dim(axis);
+  dims.insert(dims.begin() + axis + 1, shape.dim(axis + 1));
+  return Reshaped(array, dims);
+}
+
+std::optional<Array> WithJoinedAxes(const Array& array, int axis) {
+  if (axis < 0) return array;
+  if (axis + 1 >= array.rank()) return std::nullopt;
+  std::vector<int64_t> dims = DimsOf(array);
+  dims[static_cast<size_t>(axis)] *= array.dim(axis + 1);
+  dims.erase(dims.begin() + axis + 1);
+  return Reshaped(array, dims);
+}
+
+bool HasAxesOf(const Array& array, const std::vector<int>& permutation) {
+  return permutation.empty() || array.rank() == static_cast<int>(permutation.size());
 }
 
 }  // namespace
@@ -266,37 +334,63 @@ std::vector<TorchVariable> TorchVariablesOf(const TorchLayout& layout,
       variable.torch_name = Filled(row.row->torch, row.numbers, blocks);
       const absl::string_view torch_name = row.kind->torch_name;
       if (!torch_name.empty()) absl::StrAppend(&variable.torch_name, ".", torch_name);
-      variable.trailing_axes = row.kind->trailing_axes;
-      variable.permutation = row.kind->permutation;
-      if (!variable.permutation.empty()) variable.flattened_channels = row.row->flattened_channels;
+      variable.form = row.kind->form;
+      if (!variable.form.permutation.empty()) {
+        variable.flattened_channels = row.row->flattened_channels;
+      }
     }
     variables.push_back(std::move(variable));
   }
   return variables;
 }
 
-std::optional<Array> FromTorchLayout(const Array& array, const TorchVariable& variable) {
-  if (!Fits(array, variable)) return std::nullopt;
-  if (variable.trailing_axes > 0) return WithoutTrailingAxes(array, variable.trailing_axes);
-  if (variable.permutation.empty()) return array;
-  const int64_t channels = variable.flattened_channels;
-  if (channels == 0) return Permuted(array, variable.permutation);
-  const int64_t units = array.dim(0), pixels = array.dim(1) / channels;
-  return ReversedAxes(array, {units, channels, pixels}, {pixels * channels, units});
+std::optional<Array> FromTorchLayout(const Array& array, const TorchVariable& variable,
+                                     const base::Shape& shape) {
+  if (!base::IsNumeric(array.dtype())) return std::nullopt;
+  const TorchForm& form = variable.form;
+  std::optional<Array> out = PartOf(array, form);
+  if (out.has_value()) out = WithoutAxes(*out, form);
+  if (!out.has_value() || !HasAxesOf(*out, form.permutation)) return std::nullopt;
+  if (const int64_t channels = variable.flattened_channels; channels > 0) {
+    const int64_t units = out->dim(0), pixels = out->dim(1) / channels;
+    return ReversedAxes(*out, {units, channels, pixels}, {pixels * channels, units});
+  }
+  if (!form.permutation.empty()) out = Permuted(*out, form.permutation);
+  return WithSplitAxis(*out, form.joined_axis, shape);
 }
 
 std::optional<Array> ToTorchLayout(const Array& array, const TorchVariable& variable) {
-  if (!Fits(array, variable)) return std::nullopt;
-  if (variable.trailing_axes > 0) {
-    std::vector<int64_t> dims(array.shape().dims().begin(), array.shape().dims().end());
-    dims.resize(dims.size() + static_cast<size_t>(variable.trailing_axes), 1);
-    return *array.Reshape(base::Shape(dims));
+  if (!base::IsNumeric(array.dtype())) return std::nullopt;
+  const TorchForm& form = variable.form;
+  const std::optional<Array> joined = WithJoinedAxes(array, form.joined_axis);
+  if (!joined.has_value() || !HasAxesOf(*joined, form.permutation)) return std::nullopt;
+  if (const int64_t channels = variable.flattened_channels; channels > 0) {
+    const int64_t units = joined->dim(1), pixels = joined->dim(0) / channels;
+    return ReversedAxes(*joined, {pixels, channels, units}, {units, channels * pixels});
   }
-  if (variable.permutation.empty()) return array;
-  const int64_t channels = variable.flattened_channels;
-  if (channels == 0) return Permuted(array, Inverse(variable.permutation));
-  const int64_t units = array.dim(1), pixels = array.dim(0) / channels;
-  return ReversedAxes(array, {pixels, channels, units}, {units, channels * pixels});
+  const Array permuted =
+      form.permutation.empty() ? *joined : Permuted(*joined, Inverse(form.permutation));
+  return WithAxes(permuted, form);
+}
+
+std::optional<Array> JoinedParts(const std::vector<Array>& parts) {
+  std::vector<int64_t> dims = DimsOf(parts.at(0));
+  if (dims.empty()) return std::nullopt;
+  dims[0] = 0;
+  for (const Array& part : parts) {
+    const bool fits = part.dtype() == parts[0].dtype() && part.rank() == parts[0].rank() &&
+                      part.shape().RowShape() == parts[0].shape().RowShape();
+    if (!fits) return std::nullopt;
+    dims[0] += part.dim(0);
+  }
+  Array whole = Array::Uninitialized(parts[0].dtype(), base::Shape(dims));
+  char* to = static_cast<char*>(whole.mutable_raw());
+  for (const Array& part : parts) {
+    const auto bytes = static_cast<size_t>(part.num_elements() * base::ByteWidth(part.dtype()));
+    if (bytes > 0) std::memcpy(to, part.raw(), bytes);
+    to += bytes;
+  }
+  return whole;
 }
 
 }  // namespace penstock::models::internal

@@ -1,6 +1,7 @@
 #include "penstock/models/torch_weights.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -164,24 +165,36 @@ absl::Status CheckSameComputation(const nn::Network& network, const Reading& rea
   if (reading.same_computation) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat("the weights have the names of ", reading.layout->name,
-                   ", whose networks pad images or normalize differently from '", network.name(),
-                   "': it would give other outputs. Networks that compute the same: ",
+                   ", whose networks compute differently from '", network.name(),
+                   "' (padding, normalization, class token): it would give other outputs. Networks "
+                   "that compute the same: ",
                    NetworksWith(reading.layout)));
 }
 
-// Extents of the last axis of variables whose other axes fit: in the network, in the file.
-using LastAxes = std::vector<std::pair<int64_t, int64_t>>;
+// Extents of an axis of variables whose other axes fit: in the network, in the file.
+using Extents = std::vector<std::pair<int64_t, int64_t>>;
+struct Differences {
+  Extents last_axes;
+  Extents positions;  // the first axis, of position embeddings
+};
 
 std::string LikelyCause(const nn::Network& network, const MatchedWeights& matched,
-                        const LastAxes& last_axes) {
-  const bool only_last_axes = !last_axes.empty() && matched.mismatched.size() == last_axes.size() &&
-                              matched.missing.empty() && matched.unused.empty();
+                        const Differences& differences) {
+  const Extents& last_axes = differences.last_axes;
+  const bool only_shapes = matched.missing.empty() && matched.unused.empty();
+  const bool only_last_axes =
+      only_shapes && !last_axes.empty() && matched.mismatched.size() == last_axes.size();
   const bool equal = std::all_of(last_axes.begin(), last_axes.end(),
                                  [&](const auto& axes) { return axes == last_axes[0]; });
   if (only_last_axes && equal) {
     return absl::StrCat("the head of the file has ", last_axes[0].second,
                         " classes, that of the network ", last_axes[0].first,
                         ": keep a new head (skip_mismatch; --new-head)");
+  }
+  if (only_shapes && matched.mismatched.size() == 1 && differences.positions.size() == 1) {
+    return absl::StrCat("the file has ", differences.positions[0].second,
+                        " positions, the network ", differences.positions[0].first,
+                        ": its images had another size (input_shape)");
   }
   if (matched.arrays.empty() && matched.mismatched.empty()) {
     return "the file holds the weights of another network: no name fits";
@@ -213,11 +226,18 @@ void AppendLines(std::vector<std::string>& lines, absl::string_view title,
   if (shown < items.size()) lines.push_back(absl::StrCat("  and ", items.size() - shown, " more"));
 }
 
-// Looks up a variable; a mismatch that concerns the last axis only is added to `last_axes`.
+// Whether the shapes are equal but for this axis.
+bool DifferOnlyIn(int axis, const base::Shape& a, base::Shape b) {
+  if (a.rank() != b.rank() || a.rank() == 0) return false;
+  b.set_dim(axis, a.dim(axis));
+  return a == b;
+}
+
+// Looks up a variable; a mismatch that concerns a single axis is added to `differences`.
 void MatchVariable(const TorchVariable& variable, const ir::TensorType& type,
                    absl::string_view file_name, const Array& in_file, MatchedWeights& matched,
-                   LastAxes& last_axes) {
-  const std::optional<Array> array = internal::FromTorchLayout(in_file, variable);
+                   Differences& differences) {
+  const std::optional<Array> array = internal::FromTorchLayout(in_file, variable, type.shape);
   if (array.has_value() && array->shape() == type.shape) {
     matched.arrays.Append(variable.name, *array);
     return;
@@ -225,11 +245,12 @@ void MatchVariable(const TorchVariable& variable, const ir::TensorType& type,
   matched.mismatched.push_back(absl::StrCat(variable.name, " is ", type.ToString(), ", ", file_name,
                                             " in the file ", in_file.TypeString()));
   matched.others.Append(variable.name, array.value_or(in_file));
-  if (!array.has_value() || array->rank() != type.shape.rank() || array->rank() == 0) return;
-  const int last = array->rank() - 1;
-  base::Shape same = array->shape();
-  same.set_dim(last, type.shape.dim(last));
-  if (same == type.shape) last_axes.emplace_back(type.shape.dim(last), array->dim(last));
+  if (!array.has_value()) return;
+  if (DifferOnlyIn(-1, type.shape, array->shape())) {
+    differences.last_axes.emplace_back(type.shape.dim(-1), array->dim(-1));
+  } else if (variable.form.leading_axes > 0 && DifferOnlyIn(0, type.shape, array->shape())) {
+    differences.positions.emplace_back(type.shape.dim(0), array->dim(0));
+  }
 }
 
 void AddUnused(const NamedArrays& arrays, absl::string_view prefix,
@@ -243,6 +264,31 @@ void AddUnused(const NamedArrays& arrays, absl::string_view prefix,
   }
 }
 
+// PyTorch's arrays of these variables.
+absl::StatusOr<NamedArrays> ArraysOf(const std::vector<TorchVariable>& variables,
+                                     const NamedArrays& weights) {
+  NamedArrays out;
+  std::map<std::string, std::map<int, Array>> parts;  // of arrays that are not complete yet
+  for (const TorchVariable& variable : variables) {
+    PENSTOCK_ASSIGN_OR_RETURN(const Array array, weights.Get(variable.name));
+    std::optional<Array> theirs = internal::ToTorchLayout(array, variable);
+    if (theirs.has_value() && variable.form.parts > 1) {
+      std::map<int, Array>& found = parts[variable.torch_name];
+      found.insert_or_assign(variable.form.part, *theirs);
+      if (static_cast<int>(found.size()) < variable.form.parts) continue;
+      std::vector<Array> in_order;
+      for (const auto& [part, one] : found) in_order.push_back(one);
+      theirs = internal::JoinedParts(in_order);
+    }
+    if (!theirs.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the array of variable ", variable.name, " is ", array.TypeString()));
+    }
+    out.Append(variable.torch_name, *theirs);
+  }
+  return out;
+}
+
 }  // namespace
 
 absl::StatusOr<MatchedWeights> MatchWeights(const nn::Network& network, const NamedArrays& arrays) {
@@ -253,7 +299,7 @@ absl::StatusOr<MatchedWeights> MatchWeights(const nn::Network& network, const Na
   PENSTOCK_RETURN_IF_ERROR(CheckSameComputation(network, reading));
   MatchedWeights matched{.layout = reading.layout == nullptr ? "Keras" : reading.layout->name};
   absl::flat_hash_set<std::string> used;
-  LastAxes last_axes;
+  Differences differences;
   for (size_t i = 0; i < reading.variables.size(); ++i) {
     const TorchVariable& variable = reading.variables[i];
     const std::string file_name = absl::StrCat(reading.file_prefix, variable.torch_name);
@@ -266,10 +312,10 @@ absl::StatusOr<MatchedWeights> MatchWeights(const nn::Network& network, const Na
     }
     used.insert(file_name);
     MatchVariable(variable, network.variables()[i].type, file_name, *at->second, matched,
-                  last_axes);
+                  differences);
   }
   AddUnused(arrays, reading.file_prefix, used, matched);
-  if (!matched.complete()) matched.likely_cause = LikelyCause(network, matched, last_axes);
+  if (!matched.complete()) matched.likely_cause = LikelyCause(network, matched, differences);
   return matched;
 }
 
@@ -295,17 +341,7 @@ absl::StatusOr<NamedArrays> ToTorch(const nn::Network& network, const NamedArray
     const bool all = std::all_of(variables.begin(), variables.end(),
                                  [](const auto& v) { return !v.torch_name.empty(); });
     if (!all) continue;
-    NamedArrays out;
-    for (const TorchVariable& variable : variables) {
-      PENSTOCK_ASSIGN_OR_RETURN(const Array array, weights.Get(variable.name));
-      const std::optional<Array> theirs = internal::ToTorchLayout(array, variable);
-      if (!theirs.has_value()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the array of variable ", variable.name, " is ", array.TypeString()));
-      }
-      out.Append(variable.torch_name, *theirs);
-    }
-    return out;
+    return ArraysOf(variables, weights);
   }
   return absl::UnimplementedError(
       absl::StrCat("PyTorch has no names for the layers of network '", network.name(), "'",

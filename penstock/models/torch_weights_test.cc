@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "penstock/models/models.h"
 #include "penstock/models/torch_names.h"
+#include "penstock/models/transformer.h"
 #include "penstock/nn/layers.h"
 
 namespace penstock::models {
@@ -56,18 +58,25 @@ std::set<std::string> TorchNames(const nn::Network& network, const char* layout 
 
 // Numbers of parameters in torchvision's documentation.
 TEST(TorchWeights, NetworksHaveTorchvisionsParameters) {
-  const std::pair<nn::Network, int64_t> networks[] = {{ResNet50V1_5(), 25557032},
-                                                      {ResNet101V1_5(), 44549160},
-                                                      {ResNet152V1_5(), 60192808},
-                                                      {MobileNetV2Torch(), 3504872},
-                                                      {EfficientNetB0Torch(), 5288548},
-                                                      {EfficientNetB4Torch(), 19341616},
-                                                      {EfficientNetB7Torch(), 66347960},
-                                                      {VGG16(), 138357544},
-                                                      {VGG19(), 143667240},
-                                                      {DenseNet121(), 7978856},
-                                                      {DenseNet169(), 14149480},
-                                                      {DenseNet201(), 20013928}};
+  const std::pair<nn::Network, int64_t> networks[] = {
+      {ResNet50V1_5(), 25557032},
+      {ResNet101V1_5(), 44549160},
+      {ResNet152V1_5(), 60192808},
+      {MobileNetV2Torch(), 3504872},
+      {EfficientNetB0Torch(), 5288548},
+      {EfficientNetB4Torch(), 19341616},
+      {EfficientNetB7Torch(), 66347960},
+      {VGG16(), 138357544},
+      {VGG19(), 143667240},
+      {DenseNet121(), 7978856},
+      {DenseNet169(), 14149480},
+      {DenseNet201(), 20013928},
+      {ViTB16(), 86567656},
+      {ViTB32(), 88224232},
+      {ViTL16(), 304326632},
+      {ViTL32(), 306535400},
+      {ViTH14(), 632045800},
+      {ViTH14({.input_shape = {518, 518, 3}}), 633470440}};
   for (const auto& [network, parameters] : networks) {
     ASSERT_TRUE(network.status().ok()) << network.status();
     EXPECT_EQ(network.CountParameters(/*trainable_only=*/true), parameters) << network.name();
@@ -85,7 +94,8 @@ TEST(TorchWeights, EveryNetworkWithALayoutHasNamesForAllVariables) {
       std::set<std::string> torch_names;
       for (const auto& variable : internal::TorchVariablesOf(layout, names, "")) {
         EXPECT_NE(variable.torch_name, "") << model.name << ": " << variable.name;
-        EXPECT_TRUE(torch_names.insert(variable.torch_name).second)
+        EXPECT_TRUE(
+            torch_names.insert(absl::StrCat(variable.torch_name, " ", variable.form.part)).second)
             << model.name << ": " << variable.torch_name << " is used twice";
       }
       ++layouts;
@@ -155,6 +165,141 @@ TEST(TorchWeights, DenseLayerAfterFlattenIsReordered) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_TRUE(again->complete()) << again->ToString();
   EXPECT_TRUE(base::BitwiseEqual(*again->arrays.Find("fc1/kernel"), kernel));
+}
+
+// The layers of a vision transformer with one block over steps of 6 features, two heads of 3.
+nn::Network SmallAttention(int64_t steps) {
+  const nn::Symbol x = nn::Input({.shape = {steps, 6}});
+  const nn::Symbol token = nn::PositionEmbedding({.sequence_length = 1, .name = "class_token"})(
+      nn::Cropping1D({.cropping = {0, steps - 1}})(x));
+  nn::Symbol y = internal::AddPositions(nn::Concatenate({.axis = 1})({token, x}));
+  y = internal::TransformerBlock(y, {.heads = 2, .mlp_dim = 5}, "block1");
+  return nn::Network({x}, {internal::TransformerNorm(y, "norm")}, "small_attention");
+}
+
+// Arrays of the network's shapes with a number of their own at each place.
+NamedArrays AllNumbered(const nn::Network& network) {
+  NamedArrays arrays;
+  float next = 0;
+  for (const nn::VariableSpec& spec : network.variables()) {
+    Array array = Array::Zeros(DType::kF32, spec.type.shape);
+    for (int64_t i = 0; i < array.num_elements(); ++i) array.mutable_data<float>()[i] = next++;
+    arrays.Append(spec.name, array);
+  }
+  return arrays;
+}
+
+// PyTorch's in_proj_weight: rows are queries, keys and values, of each head by head.
+TEST(TorchWeights, AttentionIsJoinedAndCutApart) {
+  const nn::Network network = SmallAttention(4);
+  ASSERT_TRUE(network.status().ok()) << network.status();
+  const NamedArrays ours = AllNumbered(network);
+  const std::string block = "encoder.layers.encoder_layer_0.";
+  const struct {
+    const char* layout;
+    std::string weight, bias, output, mlp, positions;
+  } rows[] = {
+      {"torchvision", block + "self_attention.in_proj_weight",
+       block + "self_attention.in_proj_bias", block + "self_attention.out_proj.weight",
+       block + "mlp.3.weight", "encoder.pos_embedding"},
+      {"torchvision_old", block + "self_attention.in_proj_weight",
+       block + "self_attention.in_proj_bias", block + "self_attention.out_proj.weight",
+       block + "mlp.linear_2.weight", "encoder.pos_embedding"},
+      {"timm", "blocks.0.attn.qkv.weight", "blocks.0.attn.qkv.bias", "blocks.0.attn.proj.weight",
+       "blocks.0.mlp.fc2.weight", "pos_embed"},
+  };
+  for (const auto& row : rows) {
+    const auto theirs = ToTorch(network, ours, row.layout);
+    ASSERT_TRUE(theirs.ok()) << theirs.status();
+    EXPECT_EQ(theirs->size(), network.variables().size() - 4) << row.layout;
+    for (const std::string& name : {row.weight, row.bias, row.output, row.mlp, row.positions}) {
+      ASSERT_NE(theirs->Find(name), nullptr) << name;
+    }
+    const Array &weight = *theirs->Find(row.weight), &bias = *theirs->Find(row.bias);
+    ASSERT_EQ(weight.TypeString(), "float32[18,6]");
+    ASSERT_EQ(bias.TypeString(), "float32[18]");
+    const char* const parts[] = {"query", "key", "value"};
+    for (int64_t part = 0; part < 3; ++part) {
+      const std::string name = absl::StrCat("block1_attention/", parts[part], "/");
+      const Array &kernel_here = *ours.Find(name + "kernel"),
+                  &bias_here = *ours.Find(name + "bias");
+      for (int64_t head = 0; head < 2; ++head) {
+        for (int64_t i = 0; i < 3; ++i) {
+          const int64_t at = part * 6 + head * 3 + i;
+          EXPECT_EQ(bias.item<float>({at}), bias_here.item<float>({head, i}));
+          EXPECT_EQ(weight.item<float>({at, 4}), kernel_here.item<float>({4, head, i}));
+        }
+      }
+    }
+    EXPECT_EQ(theirs->Find(row.output)->item<float>({5, 1 * 3 + 2}),
+              ours.Find("block1_attention/attention_output/kernel")->item<float>({1, 2, 5}));
+    EXPECT_EQ(theirs->Find(row.positions)->TypeString(), "float32[1,5,6]");
+
+    const auto again = MatchWeights(network, *theirs);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_TRUE(again->complete()) << again->ToString();
+    EXPECT_EQ(again->layout, row.layout);
+    for (const auto& [name, array] : ours) {
+      ASSERT_TRUE(base::BitwiseEqual(*again->arrays.Find(name), array)) << name;
+    }
+  }
+}
+
+TEST(TorchWeights, AttentionOfOtherShapesIsListed) {
+  const nn::Network network = SmallAttention(4);
+  const auto good = ToTorch(network, AllNumbered(network));
+  ASSERT_TRUE(good.ok()) << good.status();
+  const std::string block = "encoder.layers.encoder_layer_0.self_attention.";
+  const Array wrong[] = {Array::Scalar<float>(1),
+                         Array::Strings({18}, std::vector<std::string>(18, "a")),
+                         Array::Zeros(DType::kF32, {17}),
+                         Array::Zeros(DType::kF32, {0}),
+                         Array::Zeros(DType::kF32, {21}),
+                         Array::Zeros(DType::kF32, {6, 18}),
+                         Array::Zeros(DType::kF32, {0, 6}),
+                         Array::Zeros(DType::kF32, {12, 9}),
+                         Array::Zeros(DType::kF32, {18, 6, 1})};
+  for (const Array& array : wrong) {
+    NamedArrays file = *good;
+    for (const char* name : {"in_proj_weight", "in_proj_bias", "out_proj.weight"}) {
+      file.Set(block + name, array);
+    }
+    file.Set("class_token", array);
+    const auto matched = MatchWeights(network, file);
+    ASSERT_TRUE(matched.ok()) << matched.status();
+    EXPECT_EQ(matched->mismatched.size(), 3u + 3u + 1u + 1u) << array.TypeString();
+    EXPECT_EQ(matched->arrays.size(), network.variables().size() - 8);
+  }
+  NamedArrays ours = AllNumbered(network);
+  for (const Array& array : wrong) {
+    if (array.rank() == 2) continue;  // two axes of a bias
+    ours.Set("block1_attention/key/bias", array);
+    const absl::Status error = ToTorch(network, ours).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(error)) << array.TypeString() << error;
+  }
+}
+
+TEST(TorchWeights, PositionsOfAnotherImageSizeAreNamed) {
+  const nn::Network network = SmallAttention(4);
+  const auto file = ToTorch(SmallAttention(9), AllNumbered(SmallAttention(9)));
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto matched = MatchWeights(network, *file);
+  ASSERT_TRUE(matched.ok()) << matched.status();
+  EXPECT_THAT(matched->mismatched, ::testing::SizeIs(1));
+  EXPECT_THAT(matched->likely_cause, HasSubstr("the file has 10 positions, the network 5"));
+}
+
+// Its layers have the same names, without a class token.
+TEST(TorchWeights, NetworkWithoutClassTokenIsRejected) {
+  const nn::Network network = VisionTransformer(
+      {.patch_size = 16, .dim = 6, .depth = 1, .heads = 2, .mlp_dim = 5, .include_top = false});
+  ASSERT_TRUE(network.status().ok()) << network.status();
+  const auto file = ToTorch(SmallAttention(4), AllNumbered(SmallAttention(4)));
+  ASSERT_TRUE(file.ok()) << file.status();
+  const absl::Status error = MatchWeights(network, *file).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(error)) << error;
+  EXPECT_THAT(std::string(error.message()), HasSubstr("vit_b_16"));
+  EXPECT_TRUE(absl::IsUnimplemented(ToTorch(network, AllNumbered(network)).status()));
 }
 
 TEST(TorchWeights, KerasNamesAreTakenAsTheyAre) {

@@ -1,6 +1,7 @@
 #include "penstock/models/transformer.h"
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace penstock::models::internal {
 
@@ -10,11 +11,33 @@ Symbol TransformerNorm(Symbol x, const std::string& name) {
   return nn::LayerNormalization({.epsilon = 1e-6, .name = name})(x);
 }
 
-Symbol AddPositions(Symbol x, int64_t positions) {
-  const Symbol learned = nn::PositionEmbedding({.sequence_length = positions,
+Symbol AddPositions(Symbol x) {
+  if (!x.type().ok()) return x;
+  const Symbol learned = nn::PositionEmbedding({.sequence_length = x.type()->shape.dim(1),
                                                 .initializer = kTableInitializer,
                                                 .name = "position_embedding"})(x);
   return nn::Add({.name = "add_positions"})({x, learned});
+}
+
+absl::Status CheckPatches(absl::string_view model, const std::vector<int64_t>& image_shape,
+                          int64_t patch_size) {
+  const bool fill = image_shape.size() == 3 && patch_size > 0 && image_shape[0] % patch_size == 0 &&
+                    image_shape[1] % patch_size == 0;
+  if (fill) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(model, " expects images [height, width, channels] that patches of ", patch_size,
+                   "x", patch_size, " fill, got [", absl::StrJoin(image_shape, ", "), "]"));
+}
+
+Symbol Patches(Symbol image, int64_t patch_size, int64_t dim) {
+  if (!image.type().ok()) return image;
+  const auto& shape = image.type()->shape;
+  const int64_t patches = (shape.dim(1) / patch_size) * (shape.dim(2) / patch_size);
+  image = nn::Conv2D({.filters = dim,
+                      .kernel_size = patch_size,
+                      .strides = patch_size,
+                      .name = "patch_embedding"})(image);
+  return nn::Reshape({.target_shape = {patches, dim}, .name = "patches"})(image);
 }
 
 Symbol TransformerBlock(Symbol x, const TransformerBlockOptions& options, const std::string& name) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "penstock/nn/layers.h"
 
@@ -29,8 +30,16 @@ absl::Status CheckTransformer(const char* model, int64_t dim, int64_t depth, int
 // The layer normalization that all transformer models use.
 nn::Symbol TransformerNorm(nn::Symbol x, const std::string& name);
 
-// x plus learned position embeddings: layers "position_embedding", "add_positions".
-nn::Symbol AddPositions(nn::Symbol x, int64_t positions);
+// x plus learned embeddings of its steps: layers "position_embedding", "add_positions".
+nn::Symbol AddPositions(nn::Symbol x);
+
+// An error, with the name `model` in front, if patches do not fill images of this shape.
+absl::Status CheckPatches(absl::string_view model, const std::vector<int64_t>& image_shape,
+                          int64_t patch_size);
+
+// Features [batch, patches, dim] of the patches of an image that CheckPatches accepts: layers
+// "patch_embedding", "patches".
+nn::Symbol Patches(nn::Symbol image, int64_t patch_size, int64_t dim);
 
 // Initializer of embedding tables: Devlin et al. 2018, Radford et al. 2019.
 inline constexpr char kTableInitializer[] = "random_normal(0, 0.02)";

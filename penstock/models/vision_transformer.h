@@ -2,6 +2,7 @@
 // by a convolution, learned position embeddings, pre-normalization blocks (layers "block1_norm1",
 // "block1_attention", ...: transformer.h), and the mean over patches instead of a class token, as
 // in Beyer et al.: Better plain ViT baselines for ImageNet-1k, 2022.
+// vit.h has the published networks.
 //
 //   nn::Network net = VisionTransformer({.patch_size = 8, .classes = 10, .rescale = 1 / 255.0});
 #pragma once

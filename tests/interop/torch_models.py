@@ -45,6 +45,9 @@ NETWORKS = [
     ("convnext_tiny", lambda: torchvision.models.convnext_tiny(num_classes=CLASSES), (64, 45)),
     ("convnext_tiny_timm", lambda: timm.create_model("convnext_tiny", num_classes=CLASSES), (64, 45)),
     ("densenet121", lambda: torchvision.models.densenet121(num_classes=CLASSES), (45, 64)),
+    ("vit_b_32", lambda: torchvision.models.vit_b_32(num_classes=CLASSES, image_size=64), (64, 64)),
+    ("vit_b_32_timm", lambda: timm.create_model(
+        "vit_base_patch32_224", num_classes=CLASSES, img_size=(64, 96), weight_init="skip"), (64, 96)),
 ]
 
 
@@ -67,6 +70,8 @@ def randomize(net):
     for name, parameter in net.named_parameters():
         if name.endswith(("layer_scale", "gamma")):  # 1e-6 by default
             parameter.uniform_(0.1, 0.5)
+        elif not parameter.any():  # what is 0 at first: class tokens, biases
+            parameter.normal_(0, 0.1)
 
 
 def write_network(folder, name, net, size):

@@ -126,6 +126,8 @@ TEST_F(TorchModels, OutputsEqualPyTorchs) {
       {"convnext_tiny", models::ConvNeXtTiny, {64, 45, 3}},
       {"convnext_tiny_timm", models::ConvNeXtTiny, {64, 45, 3}, "timm"},
       {"densenet121", models::DenseNet121, {45, 64, 3}},
+      {"vit_b_32", models::ViTB32, {64, 64, 3}},
+      {"vit_b_32_timm", models::ViTB32, {64, 96, 3}, "timm"},
   };
   for (const auto& row : rows) {
     models::ImageNetOptions options = {.input_shape = row.input_shape, .classes = 3};
