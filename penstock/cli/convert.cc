@@ -71,16 +71,16 @@ class Convert : public Command {
   absl::StatusOr<bool> IsModelInAnotherForm(io::FileSystem& fs) const {
     constexpr const char* kDescriptions[] = {"penstock_model", "config.json", "model_config"};
     if (variable_names_) return false;
-    PENSTOCK_ASSIGN_OR_RETURN(const save::Contents in, save::Inspect(fs, in_));
-    const auto* const described =
-        std::find_if(std::begin(kDescriptions), std::end(kDescriptions),
-                     [&](const char* key) { return in.metadata.contains(key); });
-    if (described == std::end(kDescriptions)) return false;
+    const char* form = nullptr;  // of the format to write; safetensors hold any metadata
     for (const char* key : kDescriptions) {
       PENSTOCK_ASSIGN_OR_RETURN(const bool holds, save::HoldsMetadata(out_, key));
-      if (holds) return key != *described;  // the first one: safetensors hold any metadata
+      if (holds && form == nullptr) form = key;
     }
-    return false;
+    if (form == nullptr) return false;
+    PENSTOCK_ASSIGN_OR_RETURN(const save::Contents in, save::Inspect(fs, in_));
+    if (in.metadata.contains(form)) return false;
+    return std::any_of(std::begin(kDescriptions), std::end(kDescriptions),
+                       [&](const char* key) { return in.metadata.contains(key); });
   }
 
   // The whole model, through its layers. What the other form lacks of the training is left out.

@@ -69,8 +69,8 @@ class Train : public Command {
     PENSTOCK_RETURN_IF_ERROR(transfer_.LoadWeights(setup.model));
     if (find_learning_rate_.find) return find_learning_rate_.Run(setup, seed_, json_);
     PENSTOCK_RETURN_IF_ERROR(RecordRun());
-    PENSTOCK_RETURN_IF_ERROR(ReportResumption());
-    PENSTOCK_ASSIGN_OR_RETURN(const train::History history, Fit(setup));
+    PENSTOCK_ASSIGN_OR_RETURN(const bool second_has_begun, ReportResumption());
+    PENSTOCK_ASSIGN_OR_RETURN(const train::History history, Fit(setup, second_has_begun));
     if (history.interrupted) {
       failure_code_ = kInterrupted;
       return absl::CancelledError(history.stop_reason);
@@ -253,8 +253,9 @@ class Train : public Command {
   }
 
   // Trains, in two stages with --unfreeze-after. Each stage has checkpoints of its own, because the
-  // optimizer's state differs.
-  absl::StatusOr<train::History> Fit(TrainingSetup& setup) {
+  // optimizer's state differs. If the second stage has begun in an earlier run, the first one only
+  // restores its weights.
+  absl::StatusOr<train::History> Fit(TrainingSetup& setup, bool second_has_begun) {
     const data::Dataset validation = ImageBatches(validation_.empty() ? shards_.data : validation_,
                                                   setup.image, shards_.batch_size);
     keras::FitOptions fit;
@@ -262,8 +263,6 @@ class Train : public Command {
     if (!validation_.empty()) fit.validation_data = &validation;
     PENSTOCK_ASSIGN_OR_RETURN(fit.class_weight, recipe_.ClassWeights(shards_.data));
     PENSTOCK_RETURN_IF_ERROR(checkpoints_.CatchTermination());
-    // If the second stage has begun, the first one only restores its weights.
-    PENSTOCK_ASSIGN_OR_RETURN(const bool second_has_begun, SecondStageHasBegun());
     fit.callbacks = Callbacks(transfer_.first_stage(), /*log=*/!second_has_begun);
     fit.profile = Profile();
     PENSTOCK_ASSIGN_OR_RETURN(train::History history, FitFrozen(setup, fit));
@@ -301,12 +300,6 @@ class Train : public Command {
     return history;
   }
 
-  absl::StatusOr<bool> SecondStageHasBegun() const {
-    if (!transfer_.has_second_stage()) return false;
-    PENSTOCK_ASSIGN_OR_RETURN(const auto step, checkpoints_.NewestStep(transfer_.second_stage()));
-    return step.has_value();
-  }
-
   // The lowest number that --early-stopping has seen.
   double Lowest(const train::History& history) const {
     double lowest = std::numeric_limits<double>::infinity();
@@ -314,20 +307,27 @@ class Train : public Command {
     return lowest;
   }
 
-  // Says that the training continues from a checkpoint.
-  absl::Status ReportResumption() const {
-    std::string stage = transfer_.first_stage();
-    PENSTOCK_ASSIGN_OR_RETURN(const bool second_has_begun, SecondStageHasBegun());
-    if (second_has_begun) stage = transfer_.second_stage();
-    PENSTOCK_ASSIGN_OR_RETURN(const auto step, checkpoints_.NewestStep(stage));
-    if (!step.has_value()) return absl::OkStatus();
+  // Prints from which checkpoint the training continues, if there is one. Returns whether it is one
+  // of the second stage.
+  absl::StatusOr<bool> ReportResumption() const {
+    std::string stage = transfer_.second_stage();
+    std::optional<int64_t> step;
+    if (transfer_.has_second_stage()) {
+      PENSTOCK_ASSIGN_OR_RETURN(step, checkpoints_.NewestStep(stage));
+    }
+    const bool second_has_begun = step.has_value();
+    if (!second_has_begun) {
+      stage = transfer_.first_stage();
+      PENSTOCK_ASSIGN_OR_RETURN(step, checkpoints_.NewestStep(stage));
+    }
+    if (!step.has_value()) return false;
     const bool cached = !transfer_.features_folder().empty();
     std::fprintf(
         stderr, "resuming from the checkpoint of step %lld in %s%s\n",
         static_cast<long long>(*step),
         io::DisplayName(io::JoinPath(checkpoints_.folder(), stage)).c_str(),
         transfer_.pretrained() && !cached ? ", which replaces the weights of --weights" : "");
-    return absl::OkStatus();
+    return second_has_begun;
   }
 
   // The training, or the stage of it with the layers of --freeze frozen.
@@ -370,12 +370,7 @@ class Train : public Command {
           save::CheckWeightsDestination(fs, save_, /*with_metadata=*/*whole), "--save"));
     }
     if (!csv_log_.empty()) {
-      PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(csv_log_));
-      if (!uri.is_local()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("--csv-log needs a local file, got ", io::DisplayName(csv_log_)));
-      }
-      PENSTOCK_RETURN_IF_ERROR(base::WithContext(io::CheckWritableFile(fs, csv_log_), "--csv-log"));
+      PENSTOCK_RETURN_IF_ERROR(base::WithContext(train::CheckCsvLog(csv_log_), "--csv-log"));
     }
     for (const auto& [option, folder] :
          {std::pair("--tensorboard", &tensorboard_), std::pair("--profile", &profile_),

@@ -112,6 +112,13 @@ absl::Status NoPlaceForMetadata(const Format& format, absl::string_view uri,
 
 }  // namespace
 
+absl::Status NeedsModel(absl::string_view uri, absl::string_view format) {
+  return absl::UnimplementedError(
+      absl::StrCat(io::DisplayName(uri), ": ", format,
+                   " holds a network's program beside its weights; export a model "
+                   "(keras::Model::Export, or `penstock convert` of a file with its layers)"));
+}
+
 absl::Span<const Format> Formats() {
   static const auto* const table = new std::vector<Format>{
       // A row for each format.

@@ -50,6 +50,10 @@ struct Format {
   absl::Status (*check_destination)(io::FileSystem& fs, absl::string_view uri) = nullptr;
 };
 
+// The error of a format that holds a network's program beside its weights, such as "a SavedModel",
+// when only weights are to be written.
+absl::Status NeedsModel(absl::string_view uri, absl::string_view format);
+
 // Checks that names are unique and UTF-8, for writers: INVALID_ARGUMENT.
 absl::Status CheckNames(const base::NamedArrays& arrays);
 

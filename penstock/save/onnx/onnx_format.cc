@@ -119,11 +119,8 @@ absl::StatusOr<Weights> NotRead(io::FileSystem&, absl::string_view uri) {
       "the model (.safetensors, .keras) that it was exported from"));
 }
 
-absl::Status NeedsAModel(io::FileSystem&, absl::string_view uri) {
-  return absl::UnimplementedError(
-      absl::StrCat(io::DisplayName(uri),
-                   ": an ONNX model holds a network's program beside its weights; export a model "
-                   "(keras::Model::Export, or `penstock convert` of a file with its layers)"));
+absl::Status CheckDestination(io::FileSystem&, absl::string_view uri) {
+  return NeedsModel(uri, "an ONNX model");
 }
 
 }  // namespace
@@ -136,9 +133,9 @@ Format OnnxFormat() {
           .inspect = onnx_format::InspectFile,
           .read = onnx_format::NotRead,
           .write = [](io::FileSystem& fs, absl::string_view uri, const Weights&,
-                      const WriteOptions&) { return onnx_format::NeedsAModel(fs, uri); },
+                      const WriteOptions&) { return onnx_format::CheckDestination(fs, uri); },
           .holds_metadata = true,
-          .check_destination = onnx_format::NeedsAModel};
+          .check_destination = onnx_format::CheckDestination};
 }
 
 }  // namespace penstock::save

@@ -400,11 +400,8 @@ absl::StatusOr<Weights> ReadFolder(io::FileSystem& fs, absl::string_view uri) {
 }
 
 // Weights alone make no SavedModel.
-absl::Status NeedsAModel(io::FileSystem&, absl::string_view uri) {
-  return absl::UnimplementedError(
-      absl::StrCat(io::DisplayName(uri),
-                   ": a SavedModel holds a network's program beside its weights; export a model "
-                   "(keras::Model::Export, or `penstock convert` of a file with its layers)"));
+absl::Status CheckDestination(io::FileSystem&, absl::string_view uri) {
+  return NeedsModel(uri, "a SavedModel");
 }
 
 }  // namespace
@@ -472,10 +469,10 @@ Format SavedModelFormat() {
           .inspect = savedmodel::InspectFolder,
           .read = savedmodel::ReadFolder,
           .write = [](io::FileSystem& fs, absl::string_view uri, const Weights&,
-                      const WriteOptions&) { return savedmodel::NeedsAModel(fs, uri); },
+                      const WriteOptions&) { return savedmodel::CheckDestination(fs, uri); },
           .holds_metadata = true,
           .main_file = savedmodel::ProgramFile,
-          .check_destination = savedmodel::NeedsAModel};
+          .check_destination = savedmodel::CheckDestination};
 }
 
 }  // namespace penstock::save

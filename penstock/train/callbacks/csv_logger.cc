@@ -56,24 +56,7 @@ class CsvCallback : public Callback {
 
   std::string state_name() const override { return absl::StrCat("CsvLogger(", options_.path, ")"); }
 
-  // Files are written in place, and so is /dev/stdout.
-  absl::Status Check(const TrainingContext&) const override {
-    PENSTOCK_RETURN_IF_ERROR(CheckNotEmpty("CsvLogger", "path", options_.path));
-    PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(options_.path));
-    if (!uri.is_local()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "CsvLogger needs a local file; '", io::DisplayName(options_.path), "' is not one"));
-    }
-    struct stat info;
-    const bool exists = ::stat(options_.path.c_str(), &info) == 0;
-    if (exists && (S_ISREG(info.st_mode) || S_ISCHR(info.st_mode))) {
-      if (::access(options_.path.c_str(), W_OK) == 0) return absl::OkStatus();
-      return absl::PermissionDeniedError(
-          absl::StrCat("CsvLogger: ", options_.path, " cannot be written: ", std::strerror(errno)));
-    }
-    return base::WithContext(io::CheckWritableFile(*io::FileSystem::Default(), options_.path),
-                             "CsvLogger");
-  }
+  absl::Status Check(const TrainingContext&) const override { return CheckCsvLog(options_.path); }
 
   absl::Status TrainBegin(TrainingContext&) override {
     began_ = warned_ = regular_ = false;
@@ -195,6 +178,24 @@ class CsvCallback : public Callback {
 };
 
 }  // namespace
+
+// Files are written in place, and so is /dev/stdout.
+absl::Status CheckCsvLog(const std::string& path) {
+  PENSTOCK_RETURN_IF_ERROR(CheckNotEmpty("CsvLogger", "path", path));
+  PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(path));
+  if (!uri.is_local()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("CsvLogger needs a local file; '", io::DisplayName(path), "' is not one"));
+  }
+  struct stat info;
+  const bool exists = ::stat(path.c_str(), &info) == 0;
+  if (exists && (S_ISREG(info.st_mode) || S_ISCHR(info.st_mode))) {
+    if (::access(path.c_str(), W_OK) == 0) return absl::OkStatus();
+    return absl::PermissionDeniedError(
+        absl::StrCat("CsvLogger: ", path, " cannot be written: ", std::strerror(errno)));
+  }
+  return base::WithContext(io::CheckWritableFile(*io::FileSystem::Default(), path), "CsvLogger");
+}
 
 std::shared_ptr<Callback> CsvLogger(const CsvLoggerOptions& options) {
   return std::make_shared<CsvCallback>(options);

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
+
 #include "penstock/train/callback.h"
 
 namespace penstock::train {
@@ -19,5 +21,9 @@ struct CsvLoggerOptions {
   bool append = false;
 };
 std::shared_ptr<Callback> CsvLogger(const CsvLoggerOptions& options);
+
+// Checks in advance that CsvLogger can write there: a local file or a device such as /dev/stdout.
+// Nothing changes.
+absl::Status CheckCsvLog(const std::string& path);
 
 }  // namespace penstock::train
