@@ -20,14 +20,19 @@ Value AddInto(Value sum, Value addend) {
   return EmitOne(*node.op, std::move(operands), node.attributes);
 }
 
+// Whether a node's results depend on some x differentiably, if its operands depend on one as
+// `depends` says.
+bool TakesPart(const Node& node, const std::vector<bool>& depends) {
+  if (node.op->gradient == nullptr && node.op->zero_gradient) return false;
+  return std::any_of(node.operands.begin(), node.operands.end(), [&](const Value& v) {
+    return depends[v.node_id()] && IsDifferentiable(v.type());
+  });
+}
+
 class Backward {
  public:
-  Backward(Graph& graph, absl::Span<const Value> xs) : graph_(graph), depends_(graph.num_nodes()) {
-    for (const Value& x : xs) depends_[x.node_id()] = true;
-    for (int id = 0; id < graph.num_nodes(); ++id) {
-      depends_[id] = depends_[id] || TakesPart(graph.node(id));
-    }
-  }
+  Backward(Graph& graph, absl::Span<const Value> xs)
+      : graph_(graph), depends_(DependsOn(graph, xs)) {}
 
   // Adds to the cotangent of a value, if the value depends on an x.
   void Add(const Value& value, const Value& cotangent) {
@@ -47,19 +52,13 @@ class Backward {
     for (int id = static_cast<int>(depends_.size()); id-- > 0 && graph_.status().ok();) {
       const auto found = cotangents_.find(id);
       // The traversal stops at an x, unless it depends on another x.
-      if (found != cotangents_.end() && TakesPart(graph_.node(id))) Visit(id, found->second);
+      if (found != cotangents_.end() && TakesPart(graph_.node(id), depends_)) {
+        Visit(id, found->second);
+      }
     }
   }
 
  private:
-  // Whether the node's results depend on some x differentiably.
-  bool TakesPart(const Node& node) const {
-    if (node.op->gradient == nullptr && node.op->zero_gradient) return false;
-    return std::any_of(node.operands.begin(), node.operands.end(), [&](const Value& v) {
-      return depends_[v.node_id()] && IsDifferentiable(v.type());
-    });
-  }
-
   void Visit(int id, const Values& cotangents) {
     const Node& node = graph_.node(id);
     Scope scope(graph_, node.origin);
@@ -93,6 +92,15 @@ class Backward {
 };
 
 }  // namespace
+
+std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Value> xs) {
+  std::vector<bool> depends(static_cast<size_t>(graph.num_nodes()));
+  for (const Value& x : xs) depends[x.node_id()] = true;
+  for (int id = 0; id < graph.num_nodes(); ++id) {
+    depends[id] = depends[id] || TakesPart(graph.node(id), depends);
+  }
+  return depends;
+}
 
 Value AddCotangent(Value sum, Value addend) {
   const auto is_sparse = [](const Value& v) {

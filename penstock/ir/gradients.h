@@ -18,4 +18,7 @@ std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangen
 std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,
                              absl::Span<const Value> cotangents);
 
+// By node: whether its results depend on one of `xs` differentiably; true for the nodes of xs.
+std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Value> xs);
+
 }  // namespace penstock::ir

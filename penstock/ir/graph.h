@@ -177,6 +177,9 @@ class Graph {
   void Fail(const absl::Status& error);
   // The first error, or OK.
   const absl::Status& status() const { return status_; }
+  // Returns the first error and forgets it: what was built before stays usable, and values of
+  // failed operations stay invalid. For programs that go on after a mistake (room lazy).
+  absl::Status TakeStatus() { return std::exchange(status_, absl::OkStatus()); }
 
   int num_nodes() const { return static_cast<int>(nodes_.size()); }
   const Node& node(int id) const { return nodes_[id]; }
