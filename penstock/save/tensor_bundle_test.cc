@@ -18,6 +18,7 @@
 #include "penstock/save/leveldb_table.h"
 #include "penstock/save/save.h"
 #include "penstock/save/tensor_bundle_format.h"
+#include "penstock/save/tensor_bundle_write.h"
 #include "penstock/save/testing/faulty_file_system.h"
 
 namespace penstock::save {
@@ -295,6 +296,25 @@ TEST(TensorBundle, NamesKeepDotsSlashesAndSlots) {
   EXPECT_EQ(PrefixOf("net.data-00003-of-00003"), "net.data-00003-of-00003");
   EXPECT_EQ(PrefixOf("net.data-1-of-3"), "net.data-1-of-3");
   EXPECT_EQ(PrefixOf("run/.index"), "run/.index");
+}
+
+TEST(TensorBundle, NameBasedCheckpointHasTheNamesAsKeys) {
+  const std::shared_ptr<io::FileSystem> files = io::MakeMemoryFileSystem();
+  io::FileSystem& fs = *files;
+  const base::NamedArrays arrays = Small().arrays;
+  ASSERT_TRUE(tensor_bundle::WriteBundle(fs, kPrefix, arrays, {.name_based = true}).ok());
+  const absl::StatusOr<std::string> index = io::ReadFile(fs, kIndex);
+  ASSERT_TRUE(index.ok()) << index.status();
+  const auto table = ReadTable(*index);
+  ASSERT_TRUE(table.ok()) << table.status();
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : *table) keys.push_back(key);
+  EXPECT_THAT(keys,
+              ElementsAre("", "conv", "conv/kernel.x", "conv/kernel.x/.OPTIMIZER_SLOT/net/adam/m"));
+  const absl::StatusOr<Weights> back = ReadWeights(fs, kPrefix);
+  ASSERT_TRUE(back.ok()) << back.status();
+  ExpectSame({.arrays = arrays}, *back);
+  EXPECT_TRUE(back->variables.empty());
 }
 
 TEST(TensorBundle, VariableNamesReplaceUniqueNames) {

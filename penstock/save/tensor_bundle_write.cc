@@ -148,21 +148,24 @@ absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
       return absl::InvalidArgumentError(
           absl::StrCat("name ", Quoted(name), " cannot be used in a TensorFlow checkpoint"));
     }
-    const std::string key = KeyOfName(name);
-    if (options.object_graph.empty()) objects.Add(name, key);
+    const std::string key = options.name_based ? name : KeyOfName(name);
+    if (!options.name_based && options.object_graph.empty()) objects.Add(name, key);
     absl::StatusOr<Outgoing> described = Describe(key, array);
     if (!described.ok()) {
       return base::WithContext(described.status(), absl::StrCat("array ", Quoted(name)));
     }
     outgoing.push_back(*std::move(described));
   }
-  const std::string graph =
-      options.object_graph.empty() ? objects.Serialize() : options.object_graph;
   uint32_t graph_crc = 0;
-  const std::string graph_bytes = EncodeStrings({graph}, &graph_crc);
-  outgoing.push_back({.key = std::string(kObjectGraph), .bytes = graph_bytes});
-  outgoing.back().entry.set_dtype(kTensorFlowString);
-  outgoing.back().entry.mutable_shape();
+  std::string graph_bytes;
+  if (!options.name_based) {
+    const std::string graph =
+        options.object_graph.empty() ? objects.Serialize() : options.object_graph;
+    graph_bytes = EncodeStrings({graph}, &graph_crc);
+    outgoing.push_back({.key = std::string(kObjectGraph), .bytes = graph_bytes});
+    outgoing.back().entry.set_dtype(kTensorFlowString);
+    outgoing.back().entry.mutable_shape();
+  }
 
   const int64_t max_shard_bytes = options.max_shard_bytes;
   // Greedy, in the order of the arrays.
@@ -207,7 +210,7 @@ absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
     for (const std::string& uri : written) fs.Remove(uri).IgnoreError();
     return status;
   }
-  outgoing.back().entry.set_crc32c(graph_crc);
+  if (!options.name_based) outgoing.back().entry.set_crc32c(graph_crc);
   bundle::BundleHeaderProto header;
   header.set_num_shards(shards);
   header.mutable_version()->set_producer(1);

@@ -1,4 +1,5 @@
-// Writer of TensorFlow's checkpoints. Internal to tensor_bundle*.cc.
+// Writer of TensorFlow's checkpoints, for tensor_bundle*.cc and for TensorFlow 1's Saver (room
+// session).
 #pragma once
 
 #include <cstdint>
@@ -21,11 +22,14 @@ struct BundleOptions {
   int64_t max_shard_bytes = 0;  // 0: one data file
   // The graph of objects, a serialized TrackableObjectGraph. Empty: made from the names.
   std::string object_graph = {};
+  // Writes a name-based checkpoint instead, as TensorFlow 1's tf.train.Saver does: keys are the
+  // names, and there is no graph of objects.
+  bool name_based = false;
   // Called when the data files are published, before the index is.
   std::function<absl::Status()> before_index = nullptr;
 };
 
-// Writes an object-based checkpoint.
+// Writes a checkpoint: an object-based one, unless options.name_based.
 absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
                          const base::NamedArrays& arrays, const BundleOptions& options);
 
