@@ -1,0 +1,246 @@
+#include "penstock/session/gradients.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+
+#include "penstock/ir/gradients.h"
+#include "penstock/ir/rewrite.h"
+#include "penstock/session/body.h"
+#include "penstock/session/infer.h"
+#include "penstock/session/lowering.h"
+#include "penstock/session/run/plan.h"
+#include "penstock/session/variable_table.h"
+
+namespace penstock::session {
+namespace {
+
+// The variable that a node reads; null if it reads none.
+const VariableDef* ReadBy(const Node& node) {
+  const auto* use = dynamic_cast<const VariableUse*>(node.extra.get());
+  return use != nullptr && node.inputs.empty() ? use->variable : nullptr;
+}
+
+// The variables that the bodies of a node read, directly or in bodies within.
+void AddReadsInBodies(const Node& node, std::vector<const VariableDef*>& variables) {
+  const auto* owner = dynamic_cast<const BodyOwner*>(node.extra.get());
+  if (owner == nullptr) return;
+  for (const auto& body : owner->bodies) {
+    for (const Node* inner : body->nodes) {
+      if (const VariableDef* variable = ReadBy(*inner)) variables.push_back(variable);
+      AddReadsInBodies(*inner, variables);
+    }
+  }
+}
+
+// What gradients flow through from some tensors, against the direction of the data.
+class Upstream {
+ public:
+  Upstream(const Tensors& from, const Tensors& stops) : stops_(stops.begin(), stops.end()) {
+    for (const Tensor& tensor : from) Visit(tensor);
+    while (!stack_.empty()) {
+      const Node* const node = stack_.back();
+      stack_.pop_back();
+      if (node->type == "StopGradient") continue;
+      AddReadsInBodies(*node, read_in_bodies_);
+      for (const Tensor& input : node->inputs) Visit(input);
+    }
+  }
+
+  bool Has(const Tensor& tensor) const {
+    if (tensors_.contains(tensor)) return true;
+    const VariableDef* const variable = ReadBy(*tensor.node());
+    return variable != nullptr &&
+           (!ReadsOf(*variable).empty() || std::find(read_in_bodies_.begin(), read_in_bodies_.end(),
+                                                     variable) != read_in_bodies_.end());
+  }
+  Tensors ReadsOf(const VariableDef& variable) const {
+    Tensors reads;
+    for (const Tensor& tensor : order_) {
+      if (ReadBy(*tensor.node()) == &variable) reads.push_back(tensor);
+    }
+    return reads;
+  }
+  const std::vector<const Node*>& nodes() const { return nodes_; }
+
+ private:
+  void Visit(const Tensor& tensor) {
+    if (!base::IsFloat(tensor.dtype()) || !tensors_.insert(tensor).second) return;
+    order_.push_back(tensor);
+    if (stops_.contains(tensor) || !visited_.insert(tensor.node()).second) return;
+    nodes_.push_back(tensor.node());
+    stack_.push_back(tensor.node());
+  }
+
+  const absl::flat_hash_set<Tensor> stops_;
+  absl::flat_hash_set<Tensor> tensors_;
+  Tensors order_;
+  absl::flat_hash_set<const Node*> visited_;
+  std::vector<const Node*> nodes_, stack_;
+  std::vector<const VariableDef*> read_in_bodies_;
+};
+
+// Which of a gradient operation's inputs are what.
+struct GradientInputs {
+  size_t num_ys = 0;
+  std::vector<int> cotangents = {};      // input of each y's incoming gradient; -1: ones
+  std::vector<std::vector<int>> x = {};  // inputs of each x: the tensor, or the reads of a variable
+  size_t first_stop = 0, num_stops = 0;
+};
+
+ir::Values LowerGradients(Lowering& lowering, const GradientInputs& map, const ir::Values& in) {
+  ir::Values ys(in.begin(), in.begin() + static_cast<int64_t>(map.num_ys));
+  const auto first_stop = in.begin() + static_cast<int64_t>(map.first_stop);
+  const ir::Values stops(first_stop, first_stop + static_cast<int64_t>(map.num_stops));
+  ir::Values constants;
+  for (const ir::Value& stop : stops) constants.push_back(ir::StopGradient(stop));
+  const auto replaced = [&](const ir::Value& value) {
+    return stops.empty() ? value : ir::Substitute(value, stops, constants);
+  };
+  ir::Values cotangents, xs;
+  for (size_t i = 0; i < ys.size(); ++i) {
+    const int given = map.cotangents[i];
+    cotangents.push_back(given < 0 ? ir::SplatLike(ys[i], 1) : in[static_cast<size_t>(given)]);
+    ys[i] = replaced(ys[i]);
+  }
+  for (const std::vector<int>& inputs : map.x) {
+    for (int input : inputs) {
+      ir::Value x = in[static_cast<size_t>(input)];
+      const auto stop = std::find(stops.begin(), stops.end(), x);
+      xs.push_back(stop == stops.end() ? replaced(x) : constants[stop - stops.begin()]);
+    }
+  }
+  // A value that stands for several xs (reads of a variable) has one gradient.
+  const ir::Values gradients = ir::Gradients(ys, xs, cotangents);
+  if (!lowering.graph().status().ok()) return {};
+  ir::Values sums;
+  size_t at = 0;
+  for (const std::vector<int>& inputs : map.x) {
+    ir::Value sum;
+    ir::Values counted;
+    for (size_t k = 0; k < inputs.size(); ++k, ++at) {
+      if (std::find(counted.begin(), counted.end(), xs[at]) != counted.end()) continue;
+      counted.push_back(xs[at]);
+      sum = sum.valid() ? sum + gradients[at] : gradients[at];
+    }
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
+absl::Status CheckGradientArguments(const Tensors& ys, const Tensors& xs,
+                                    const GradientsOptions& options) {
+  if (ys.empty()) return absl::InvalidArgumentError("there are no ys");
+  if (!options.grad_ys.empty() && options.grad_ys.size() != ys.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(ys.size(), " ys have ", options.grad_ys.size(), " grad_ys"));
+  }
+  for (const Tensors* list : {&ys, &xs}) {
+    for (const Tensor& tensor : *list) {
+      const char* const what = list == &ys ? "y" : "x";
+      if (!tensor.valid()) {
+        return absl::InvalidArgumentError(absl::StrCat("a ", what, " is an invalid tensor"));
+      }
+      if (!base::IsFloat(tensor.dtype())) {
+        return absl::InvalidArgumentError(absl::StrCat("the ", what, " '", tensor.name(), "' is ",
+                                                       TypeString(tensor),
+                                                       "; only floats have gradients"));
+      }
+    }
+  }
+  for (size_t i = 0; i < options.grad_ys.size(); ++i) {
+    const Tensor& given = options.grad_ys[i];
+    if (!given.valid()) continue;
+    if (given.dtype() != ys[i].dtype() || !given.shape().IsCompatibleWith(ys[i].shape())) {
+      return absl::InvalidArgumentError(absl::StrCat("the incoming gradient of '", ys[i].name(),
+                                                     "', ", TypeString(ys[i]), ", is ",
+                                                     TypeString(given)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// An error if a gradient would have to flow through a loop without a limit.
+absl::Status CheckLoops(const Upstream& upstream, const Tensors& xs, const Tensors& stops) {
+  for (const Node* node : upstream.nodes()) {
+    const auto* owner = dynamic_cast<const BodyOwner*>(node->extra.get());
+    if (owner == nullptr || !owner->is_unlimited_loop) continue;
+    std::vector<const VariableDef*> inside;
+    AddReadsInBodies(*node, inside);
+    const Upstream before(node->inputs, stops);
+    for (const Tensor& x : xs) {
+      const VariableDef* const variable = ReadBy(*x.node());
+      const bool is_read = std::find(inside.begin(), inside.end(), variable) != inside.end();
+      if (!before.Has(x) && (variable == nullptr || !is_read)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("the loop '", node->name, "' (", node->where.file, ":", node->where.line,
+                       ") has no gradient, because the number of its iterations has no limit; "
+                       "set WhileLoopOptions::maximum_iterations"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Tensors Gradients(const Tensors& ys, const Tensors& xs, const GradientsOptions& options,
+                  SourceLocation where) {
+  const Tensors none(xs.size());
+  const auto fail = [&](const absl::Status& status) {
+    Tensors all = ys;
+    all.insert(all.end(), xs.begin(), xs.end());
+    FailOp(all, absl::StrCat("Gradients '", options.name, "'"), status.message(), where);
+    return none;
+  };
+  if (const absl::Status s = CheckGradientArguments(ys, xs, options); !s.ok()) return fail(s);
+  const Upstream upstream(ys, options.stop_gradients);
+  if (const absl::Status s = CheckLoops(upstream, xs, options.stop_gradients); !s.ok()) {
+    return fail(s);
+  }
+  GradientInputs map{.num_ys = ys.size()};
+  Tensors inputs = ys;
+  const auto add = [&](const Tensor& tensor) {
+    inputs.push_back(tensor);
+    return static_cast<int>(inputs.size()) - 1;
+  };
+  for (size_t i = 0; i < ys.size(); ++i) {
+    const bool given = !options.grad_ys.empty() && options.grad_ys[i].valid();
+    map.cotangents.push_back(given ? add(options.grad_ys[i]) : -1);
+  }
+  std::vector<Node::Output> outputs;
+  std::vector<size_t> differentiated;  // indices of xs
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (!upstream.Has(xs[i]) && options.unconnected == UnconnectedGradients::kNone) continue;
+    std::vector<int> places;
+    if (const VariableDef* variable = ReadBy(*xs[i].node())) {
+      places.push_back(add(Tensor(variable->handle, 0)));
+      for (const Tensor& read : upstream.ReadsOf(*variable)) places.push_back(add(read));
+    } else {
+      places.push_back(add(xs[i]));
+    }
+    map.x.push_back(std::move(places));
+    outputs.push_back({xs[i].dtype(), xs[i].shape()});
+    differentiated.push_back(i);
+  }
+  if (differentiated.empty()) return none;
+  map.first_stop = inputs.size();
+  map.num_stops = options.stop_gradients.size();
+  for (const Tensor& stop : options.stop_gradients) add(stop);
+  Node* const node = ys[0].graph()->AddNode(
+      {.type = kGradientsType, .name = options.name, .outputs = std::move(outputs)},
+      std::move(inputs),
+      [map = std::move(map)](Lowering& lowering, const ir::Values& in) {
+        return LowerGradients(lowering, map, in);
+      },
+      where);
+  Tensors gradients = none;
+  for (size_t k = 0; node != nullptr && k < differentiated.size(); ++k) {
+    gradients[differentiated[k]] = Tensor(node, static_cast<int>(k));
+  }
+  return gradients;
+}
+
+}  // namespace penstock::session

@@ -1,0 +1,191 @@
+// Constants that are made from a shape: fills, ranges, identity matrices, one-hot encodings.
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "penstock/session/ops/array_ops.h"
+#include "penstock/session/ops/internal.h"
+
+namespace penstock::session {
+
+using internal::AddShaped;
+using internal::In;
+using internal::Reject;
+using internal::ShapedIn;
+using ir::Value;
+
+namespace {
+
+Tensor FillLike(absl::string_view type, const Tensor& x, DType dtype, double value,
+                absl::string_view name, SourceLocation where) {
+  return AddOp(type, {x}, name, where, [dtype, value](In in) {
+    const DType of = dtype == DType::kInvalid ? in[0].dtype() : dtype;
+    return ir::Splat(*in[0].graph(), {of, in[0].shape()}, value);
+  });
+}
+
+// start + i * step.
+Value Steps(ir::Graph& graph, int64_t count, DType dtype, double start, double step) {
+  const Value index = ir::Iota(graph, {dtype, Shape({count})}, 0);
+  return index * step + start;
+}
+
+}  // namespace
+
+Tensor Fill(const ShapeArgument& dims, double value, DType dtype, absl::string_view name,
+            SourceLocation where) {
+  if (!internal::FitsType(value, dtype)) {
+    return FailOp(
+        {}, "Fill",
+        absl::StrCat("the number ", value, " is not a value of type ", base::DTypeName(dtype)),
+        where);
+  }
+  return AddShaped({.type = "Fill", .name = name, .where = where, .shape = dims, .dtype = dtype},
+                   [value, dtype](const ShapedIn& s) {
+                     return ir::Splat(s.graph, {dtype, s.shape}, value);
+                   });
+}
+
+Tensor Fill(const ShapeArgument& dims, const Tensor& value, absl::string_view name,
+            SourceLocation where) {
+  return AddShaped({.type = "Fill",
+                    .name = name,
+                    .where = where,
+                    .inputs = {value},
+                    .shape = dims,
+                    .dtype = value.dtype()},
+                   [](const ShapedIn& s) -> Value {
+                     if (s.in[0].rank() != 0) {
+                       return Reject(s.in[0], "expects a scalar, got ", s.in[0].type().ToString());
+                     }
+                     return internal::Stretch(s.in[0], s.shape);
+                   });
+}
+
+Tensor Zeros(const ShapeArgument& shape, DType dtype, absl::string_view name,
+             SourceLocation where) {
+  return Fill(shape, 0, dtype, name.empty() ? "zeros" : name, where);
+}
+
+Tensor Ones(const ShapeArgument& shape, DType dtype, absl::string_view name, SourceLocation where) {
+  return Fill(shape, 1, dtype, name.empty() ? "ones" : name, where);
+}
+
+Tensor ZerosLike(const Tensor& x, DType dtype, absl::string_view name, SourceLocation where) {
+  return FillLike("ZerosLike", x, dtype, 0, name, where);
+}
+
+Tensor OnesLike(const Tensor& x, DType dtype, absl::string_view name, SourceLocation where) {
+  return FillLike("OnesLike", x, dtype, 1, name, where);
+}
+
+Tensor Range(double limit, DType dtype, absl::string_view name, SourceLocation where) {
+  return Range(0, limit, 1, dtype, name, where);
+}
+
+Tensor Range(double start, double limit, double delta, DType dtype, absl::string_view name,
+             SourceLocation where) {
+  const double count = std::ceil((limit - start) / delta);
+  if (delta == 0 || !(count >= 0 && count <= 1e9)) {
+    return FailOp({}, "Range",
+                  absl::StrCat("cannot count from ", start, " to ", limit, " in steps of ", delta),
+                  where);
+  }
+  const int64_t length = static_cast<int64_t>(count);
+  return AddShaped(
+      {.type = "Range", .name = name, .where = where, .shape = {length}, .dtype = dtype},
+      [=](const ShapedIn& s) { return Steps(s.graph, length, dtype, start, delta); });
+}
+
+Tensor Range(const Tensor& limit, absl::string_view name, SourceLocation where) {
+  return AddShaped({.type = "Range",
+                    .name = name,
+                    .where = where,
+                    .shape = Reshape(limit, {1}, "", where),
+                    .dtype = limit.dtype()},
+                   [](const ShapedIn& s) {
+                     return ir::Iota(s.graph, {s.in.back().dtype(), s.shape}, 0);
+                   });
+}
+
+Tensor Linspace(double start, double stop, int64_t num, DType dtype, absl::string_view name,
+                SourceLocation where) {
+  if (num < 1 || !base::IsFloat(dtype)) {
+    return FailOp({}, "LinSpace",
+                  absl::StrCat("expects at least 1 number of a float type, got ", num, " of ",
+                               base::DTypeName(dtype)),
+                  where);
+  }
+  return AddShaped(
+      {.type = "LinSpace", .name = name, .where = where, .shape = {num}, .dtype = dtype},
+      [=](const ShapedIn& s) -> Value {
+        const double step = num == 1 ? 0 : (stop - start) / static_cast<double>(num - 1);
+        const Value steps = Steps(s.graph, num, dtype, start, step);
+        if (num == 1) return steps;
+        // The last number is exactly `stop`.
+        const Value last = ir::Splat(s.graph, {dtype, {1}}, stop);
+        return ir::Concatenate({ir::SliceAxis(steps, 0, 0, num - 1), last}, 0);
+      });
+}
+
+Tensor Eye(int64_t num_rows, const EyeOptions& options, SourceLocation where) {
+  const int64_t columns = options.num_columns < 0 ? num_rows : options.num_columns;
+  std::vector<int64_t> dims(options.batch_shape.begin(), options.batch_shape.end());
+  if (dims.size() + 2 > base::kMaxRank) {
+    return FailOp({}, "Eye", "batch_shape has too many axes", where);
+  }
+  dims.insert(dims.end(), {num_rows, columns});
+  return AddShaped({.type = "Eye",
+                    .name = options.name,
+                    .where = where,
+                    .shape = Shape(dims),
+                    .dtype = options.dtype},
+                   [dtype = options.dtype](const ShapedIn& s) {
+                     const int rank = s.shape.rank();
+                     const Value row = ir::Iota(s.graph, {DType::kI32, s.shape}, rank - 2);
+                     const Value column = ir::Iota(s.graph, {DType::kI32, s.shape}, rank - 1);
+                     return ir::Convert(ir::Equal(row, column), dtype);
+                   });
+}
+
+Tensor OneHot(const Tensor& indices, int64_t depth, const OneHotOptions& options,
+              SourceLocation where) {
+  for (const double value : {options.on_value, options.off_value}) {
+    if (!internal::FitsType(value, options.dtype)) {
+      return FailOp({indices}, "OneHot",
+                    absl::StrCat("the number ", value, " is not a value of type ",
+                                 base::DTypeName(options.dtype)),
+                    where);
+    }
+  }
+  return AddOp("OneHot", {indices}, options.name, where, [depth, options](In in) -> Value {
+    const auto axis = internal::AxisIn(in[0], options.axis, in[0].rank() + 1);
+    if (!axis.has_value()) return Value();
+    const Value hot = ir::OneHot(in[0], depth, DType::kBool);
+    if (!hot.valid()) return hot;
+    ir::Axes permutation;
+    for (int64_t i = 0; i < in[0].rank(); ++i) permutation.push_back(i);
+    permutation.insert(permutation.begin() + *axis, in[0].rank());
+    const auto number = [&](double value) {
+      return ir::Splat(*in[0].graph(), {options.dtype, {}}, value);
+    };
+    return ir::Select(ir::Transpose(hot, permutation), number(options.on_value),
+                      number(options.off_value));
+  });
+}
+
+Tensor SequenceMask(const Tensor& lengths, int64_t maxlen, const SequenceMaskOptions& options,
+                    SourceLocation where) {
+  return AddOp(
+      "SequenceMask", {lengths}, options.name, where,
+      [maxlen, dtype = options.dtype](In in) -> Value {
+        if (!base::IsInteger(in[0].dtype()) || maxlen < 0) {
+          return Reject(in[0], "expects integer lengths and a maxlen of at least 0, got ",
+                        in[0].type().ToString(), " and ", maxlen);
+        }
+        const Value position = ir::Iota(*in[0].graph(), {in[0].dtype(), Shape({maxlen})}, 0);
+        return ir::Convert(ir::Less(position, ir::ExpandDims(in[0], -1)), dtype);
+      });
+}
+
+}  // namespace penstock::session

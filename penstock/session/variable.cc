@@ -1,0 +1,437 @@
+#include "penstock/session/variable.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "penstock/nn/regularizers.h"
+#include "penstock/session/body.h"
+#include "penstock/session/infer.h"
+#include "penstock/session/lowering.h"
+#include "penstock/session/ops/core_ops.h"
+#include "penstock/session/tpu/shard_region.h"
+#include "penstock/session/variable_table.h"
+
+namespace penstock::session {
+namespace {
+
+VariableTable& TableOf(Graph* graph) { return graph->Extension<VariableTable>(); }
+
+std::vector<Node::Output> OutputOf(const VariableDef& def) {
+  return {Node::Output{def.dtype, def.shape}};
+}
+
+// An operation that uses the variable, in the name scope of the place.
+Node* AddUse(const VariableDef& def, std::string type, std::string name, Tensors inputs,
+             LowerFunction lower, SourceLocation where) {
+  const bool assigns = !inputs.empty();
+  return def.graph->AddNode({.type = std::move(type),
+                             .name = std::move(name),
+                             .outputs = OutputOf(def),
+                             .stateful = assigns,
+                             .extra = std::make_shared<VariableUse>(&def)},
+                            std::move(inputs), std::move(lower), where);
+}
+
+ir::Values LowerRead(Lowering& lowering, const VariableDef& def) {
+  return {lowering.ReadBefore(def)};
+}
+
+absl::Status CheckInitialValue(const Tensor& value) {
+  if (!value.valid()) {
+    return absl::InvalidArgumentError("its initial value is invalid; see the graph's first error");
+  }
+  if (!value.shape().IsFullyDefined()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its initial value is ", TypeString(value),
+                     "; a variable needs a shape that is known when the graph is built"));
+  }
+  if (value.node()->body != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its initial value, '", value.name(), "', is in the body of '",
+                     value.node()->body->name, "'; make variables outside of loops and branches"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> CollectionsOf(const VariableOptions& options) {
+  std::vector<std::string> names = options.collections;
+  if (names.empty()) names.push_back(graph_keys::kGlobalVariables);
+  const bool listed =
+      std::find(names.begin(), names.end(), graph_keys::kTrainableVariables) != names.end();
+  if (options.trainable && !listed) names.push_back(graph_keys::kTrainableVariables);
+  return names;
+}
+
+// Makes a variable of this type whose operations have the name `name` (absolute) and names within
+// it. `initial_value` is called with the variable's name.
+const VariableDef* MakeVariable(Graph* graph, const std::string& name, const Node::Output& type,
+                                const std::function<Tensor(const std::string&)>& initial_value,
+                                const VariableOptions& options, SourceLocation where) {
+  const Graph::DefaultScope scope = graph->AsDefault();
+  const BodyScope top_level(graph, nullptr);
+  const ShardsScope outside(graph, 1);
+  const NameScope absolute("");
+  VariableTable& table = TableOf(graph);
+  auto owned = std::make_unique<VariableDef>();
+  VariableDef& def = *owned;
+  def.graph = graph;
+  def.index = static_cast<int>(table.all.size());
+  def.dtype = type.dtype;
+  def.shape = type.shape.shape();
+  def.trainable = options.trainable;
+  def.constraint = options.constraint;
+  def.where = where;
+  def.handle = AddUse(
+      def, "VariableV2", name, {},
+      [&def](Lowering& l, const ir::Values&) { return LowerRead(l, def); }, where);
+  if (def.handle == nullptr) return nullptr;
+  def.name = def.handle->name;
+  def.initial_value = initial_value(def.name);
+  if (!def.initial_value.valid()) return nullptr;
+  if (const absl::Status lifted = LiftOutOfShard(def.initial_value); !lifted.ok()) {
+    graph->Fail(lifted, absl::StrCat("Variable '", def.name, "'"), where);
+    return nullptr;
+  }
+  def.initializer = Operation(AddUse(
+      def, "Assign", absl::StrCat(def.name, "/Assign"), {def.initial_value},
+      [&def](Lowering& l, const ir::Values& in) {
+        l.Assign(def, in[0]);
+        return in;
+      },
+      where));
+  table.by_name[def.name] = &def;
+  for (const std::string& collection : CollectionsOf(options)) {
+    table.collections[collection].push_back(&def);
+    graph->AddToCollection(collection, Tensor(def.handle, 0));
+  }
+  table.all.push_back(std::move(owned));
+  return &def;
+}
+
+std::string InScope(const Graph& graph, absl::string_view name) {
+  const std::string& scope = graph.name_scope();
+  return scope.empty() ? std::string(name) : absl::StrCat(scope, "/", name);
+}
+
+Tensor Update(const Variable& variable, const Tensor& value, const char* type,
+              absl::string_view name, SourceLocation where,
+              ir::Value (*combine)(ir::Value before, ir::Value value)) {
+  if (!variable.valid()) return FailOp({value}, type, "the variable is invalid", where);
+  const VariableDef& def = *variable.def();
+  const std::string full = name.empty() ? absl::StrCat(def.name, "/", type) : std::string(name);
+  const Tensor handle(def.handle, 0);
+  const std::string what = absl::StrCat(type, " '", full, "'");
+  if (!value.valid()) return FailOp({handle}, what, "the value is an invalid tensor", where);
+  if (value.dtype() != def.dtype || !value.shape().IsCompatibleWith(def.shape)) {
+    return FailOp(
+        {handle}, what,
+        absl::StrCat("the variable is ", TypeString(handle), ", the value ", TypeString(value)),
+        where);
+  }
+  const auto lower = [&def, combine](Lowering& l, const ir::Values& in) -> ir::Values {
+    const ir::Value after = combine == nullptr ? in[0] : combine(l.Read(def), in[0]);
+    if (!after.valid()) return {};
+    if (!(after.shape() == def.shape)) {
+      l.Fail(absl::InvalidArgumentError(absl::StrCat("the variable '", def.name, "' has the shape ",
+                                                     def.shape.ToString(), ", the value ",
+                                                     after.shape().ToString())));
+      return {};
+    }
+    l.Assign(def, after);
+    return {after};
+  };
+  // As a conversion of the variable does, an unnamed operation is named after it.
+  const Graph::DefaultScope scope = def.graph->AsDefault();
+  std::optional<NameScope> absolute;
+  if (name.empty()) absolute.emplace("");
+  Node* const node = AddUse(def, type, full, {value}, lower, where);
+  return node == nullptr ? Tensor() : Tensor(node, 0);
+}
+
+Variables InCollection(const char* collection) {
+  Variables variables;
+  Graph* const graph = Graph::Default();
+  if (graph == nullptr) return variables;
+  const VariableTable& table = TableOf(graph);
+  const auto found = table.collections.find(collection);
+  if (found == table.collections.end()) return variables;
+  for (const VariableDef* def : found->second) variables.push_back(Variable(def));
+  return variables;
+}
+
+}  // namespace
+
+// ---- Variable ----
+
+Variable::Variable(const Tensor& initial_value, absl::string_view name,
+                   const VariableOptions& options, SourceLocation where) {
+  const std::string what = absl::StrCat("Variable '", name, "'");
+  if (const absl::Status s = CheckInitialValue(initial_value); !s.ok()) {
+    FailOp({initial_value}, what, s.message(), where);
+    return;
+  }
+  if (options.dtype != DType::kInvalid && options.dtype != initial_value.dtype()) {
+    FailOp({initial_value}, what,
+           absl::StrCat("its initial value is ", TypeString(initial_value), ", not ",
+                        base::DTypeName(options.dtype), "; convert it with Cast"),
+           where);
+    return;
+  }
+  def_ = MakeVariable(
+      initial_value.graph(), InScope(*initial_value.graph(), name),
+      {initial_value.dtype(), initial_value.shape()},
+      [&](const std::string&) { return initial_value; }, options, where);
+}
+
+Variable::Variable(const Array& initial_value, absl::string_view name,
+                   const VariableOptions& options, SourceLocation where) {
+  Graph* const graph = Graph::Default();
+  if (graph == nullptr) return;
+  Array value = initial_value;
+  if (options.dtype != DType::kInvalid) {
+    absl::StatusOr<Array> cast = initial_value.Cast(options.dtype);
+    if (!cast.ok()) {
+      FailOp({}, absl::StrCat("Variable '", name, "'"), cast.status().message(), where);
+      return;
+    }
+    value = *std::move(cast);
+  }
+  def_ = MakeVariable(
+      graph, InScope(*graph, name), {value.dtype(), value.shape()},
+      [&](const std::string& unique) {
+        return InitialArray(value, absl::StrCat(unique, "/initial_value"), where);
+      },
+      options, where);
+}
+
+std::string Variable::name() const { return valid() ? absl::StrCat(def_->name, ":0") : ""; }
+DType Variable::dtype() const { return valid() ? def_->dtype : DType::kInvalid; }
+PartialShape Variable::shape() const { return valid() ? def_->shape : PartialShape(); }
+Operation Variable::initializer() const { return valid() ? def_->initializer : Operation(); }
+Tensor Variable::initial_value() const { return valid() ? def_->initial_value : Tensor(); }
+
+Tensor Variable::Value(SourceLocation where) const {
+  if (!valid()) return Tensor();
+  // Without dependencies a read is the value at the start of the Run: one operation for all.
+  if (!def_->graph->has_control_dependencies() && def_->graph->body() == nullptr) {
+    return Tensor(def_->handle, 0);
+  }
+  const VariableDef& def = *def_;
+  const Graph::DefaultScope scope = def.graph->AsDefault();
+  const NameScope absolute("");
+  Node* const node = AddUse(
+      def, "ReadVariableOp", absl::StrCat(def.name, "/read"), {},
+      [&def](Lowering& l, const ir::Values&) { return LowerRead(l, def); }, where);
+  return node == nullptr ? Tensor() : Tensor(node, 0);
+}
+
+Tensor Assign(const Variable& variable, const Tensor& value, absl::string_view name,
+              SourceLocation where) {
+  return Update(variable, value, "Assign", name, where, nullptr);
+}
+
+Tensor AssignAdd(const Variable& variable, const Tensor& delta, absl::string_view name,
+                 SourceLocation where) {
+  return Update(variable, delta, "AssignAdd", name, where, ir::Add);
+}
+
+Tensor AssignSub(const Variable& variable, const Tensor& delta, absl::string_view name,
+                 SourceLocation where) {
+  return Update(variable, delta, "AssignSub", name, where, ir::Subtract);
+}
+
+Variables GlobalVariables() { return InCollection(graph_keys::kGlobalVariables); }
+Variables LocalVariables() { return InCollection(graph_keys::kLocalVariables); }
+
+Variables TrainableVariables(absl::string_view scope) {
+  Variables all = InCollection(graph_keys::kTrainableVariables);
+  std::erase_if(all, [&](const Variable& v) { return !absl::StartsWith(v.def()->name, scope); });
+  return all;
+}
+
+Operation GlobalVariablesInitializer() { return VariablesInitializer(GlobalVariables(), "init"); }
+Operation LocalVariablesInitializer() { return VariablesInitializer(LocalVariables(), "init"); }
+
+Operation VariablesInitializer(const Variables& variables, absl::string_view name) {
+  Operations initializers;
+  for (const Variable& variable : variables) initializers.push_back(variable.initializer());
+  return Group(initializers, name);
+}
+
+// ---- Variable scopes ----
+
+struct VariableScope::State {
+  explicit State(Graph* of, absl::string_view name) : graph(of), names(name) {}
+  Graph* graph;
+  NameScope names;
+};
+
+VariableScope::VariableScope(absl::string_view name, Reuse reuse, Initializer initializer) {
+  Graph* const graph = Graph::Default();
+  if (graph == nullptr) return;
+  Enter(graph, std::string(name), reuse, std::move(initializer));
+}
+
+VariableScope::VariableScope(std::nullopt_t, absl::string_view default_name, Reuse reuse,
+                             Initializer initializer) {
+  Graph* const graph = Graph::Default();
+  if (graph == nullptr) return;
+  const VariableTable& table = TableOf(graph);
+  const std::string outer = table.scopes.empty() ? "" : absl::StrCat(table.scopes.back().name, "/");
+  std::string name(default_name);
+  for (int i = 1; table.scope_counts.contains(absl::StrCat(outer, name)); ++i) {
+    name = absl::StrCat(default_name, "_", i);
+  }
+  Enter(graph, name, reuse, std::move(initializer));
+}
+
+void VariableScope::Enter(Graph* graph, const std::string& name, Reuse reuse,
+                          Initializer initializer) {
+  if (name.empty()) {
+    graph->Fail(absl::InvalidArgumentError("a variable scope needs a name"), "VariableScope", {});
+    return;
+  }
+  state_ = std::make_unique<State>(graph, name);
+  VariableTable& table = TableOf(graph);
+  VariableTable::Scope scope{name, reuse, std::move(initializer)};
+  if (!table.scopes.empty()) {
+    const VariableTable::Scope& outer = table.scopes.back();
+    scope.name = absl::StrCat(outer.name, "/", name);
+    // As in TensorFlow, reuse is inherited and cannot be switched off within.
+    if (scope.reuse == Reuse::kNone) scope.reuse = outer.reuse;
+    if (scope.initializer == nullptr) scope.initializer = outer.initializer;
+  }
+  ++table.scope_counts[scope.name];
+  table.scopes.push_back(std::move(scope));
+}
+
+VariableScope::~VariableScope() {
+  if (state_ == nullptr) return;
+  VariableTable& table = TableOf(state_->graph);
+  const std::string inside = absl::StrCat(table.scopes.back().name, "/");
+  absl::erase_if(table.scope_counts,
+                 [&](const auto& entry) { return absl::StartsWith(entry.first, inside); });
+  table.scopes.pop_back();
+}
+
+void VariableScope::ReuseVariables() {
+  if (state_ != nullptr) TableOf(state_->graph).scopes.back().reuse = Reuse::kReuse;
+}
+
+namespace {
+
+// The existing variable, if it has this shape and type.
+Variable Reused(const VariableDef& def, const Shape& shape, DType dtype, SourceLocation where) {
+  if (def.shape == shape && def.dtype == dtype) return Variable(&def);
+  FailOp({Tensor(def.handle, 0)}, absl::StrCat("GetVariable '", def.name, "'"),
+         absl::StrCat("it exists as ", TypeString(def.dtype, def.shape), " (", def.where.file, ":",
+                      def.where.line, "), not ", TypeString(dtype, shape)),
+         where);
+  return Variable();
+}
+
+void AddRegularizationLoss(const Variable& variable, const std::string& regularizer,
+                           SourceLocation where) {
+  Graph* const graph = variable.def()->graph;
+  const BodyScope top_level(graph, nullptr);
+  const NameScope absolute("");
+  const Tensor loss = AddOp("Regularizer", {variable.Value(where)},
+                            absl::StrCat(variable.def()->name, "/Regularizer"), where,
+                            [regularizer](const ir::Values& in) {
+                              const ir::Value w = ir::Convert(in[0], DType::kF32);
+                              return ::penstock::nn::Regularize(regularizer, w);
+                            });
+  graph->AddToCollection(graph_keys::kRegularizationLosses, loss);
+}
+
+Tensor InitialValueOf(const std::string& name, const Shape& shape, DType dtype,
+                      Initializer initializer) {
+  if (initializer == nullptr) {
+    initializer = base::IsFloat(dtype) ? GlorotUniformInitializer() : ZerosInitializer();
+  }
+  const BodyScope top_level(Graph::Default(), nullptr);
+  const NameScope within(absl::StrCat(name, "/Initializer/"));
+  return initializer(shape, dtype);
+}
+
+}  // namespace
+
+Variable GetVariable(absl::string_view name, const Shape& shape, DType dtype,
+                     Initializer initializer, const GetVariableOptions& options,
+                     SourceLocation where) {
+  Graph* const graph = Graph::Default();
+  if (graph == nullptr) return Variable();
+  VariableTable& table = TableOf(graph);
+  VariableTable::Scope scope;
+  if (!table.scopes.empty()) scope = table.scopes.back();
+  const std::string full =
+      scope.name.empty() ? std::string(name) : absl::StrCat(scope.name, "/", name);
+  const std::string what = absl::StrCat("GetVariable '", full, "'");
+  const auto found = table.shared.find(full);
+  if (found != table.shared.end() && scope.reuse != Reuse::kNone) {
+    return Reused(*found->second, shape, dtype, where);
+  }
+  if (found != table.shared.end()) {
+    const SourceLocation first = found->second->where;
+    FailOp({}, what,
+           absl::StrCat("it exists already (", first.file, ":", first.line,
+                        "); to share it, use a VariableScope with Reuse::kReuse or Reuse::kAuto"),
+           where);
+    return Variable();
+  }
+  if (scope.reuse == Reuse::kReuse) {
+    FailOp({}, what,
+           "it does not exist, and the scope reuses variables only; make it with GetVariable "
+           "outside of that scope first, or use Reuse::kAuto",
+           where);
+    return Variable();
+  }
+  if (initializer == nullptr) initializer = scope.initializer;
+  table.initializer_where = where;
+  const Tensor initial_value = InitialValueOf(full, shape, dtype, std::move(initializer));
+  absl::Status status = CheckInitialValue(initial_value);
+  if (status.ok() && !(initial_value.shape() == PartialShape(shape))) {
+    status = absl::InvalidArgumentError(absl::StrCat(
+        "its initializer returns ", TypeString(initial_value), ", not ", TypeString(dtype, shape)));
+  }
+  if (!status.ok()) {
+    FailOp({}, what, status.message(), where);
+    return Variable();
+  }
+  const VariableDef* const def = MakeVariable(
+      graph, full, {dtype, shape}, [&](const std::string&) { return initial_value; },
+      {.trainable = options.trainable,
+       .collections = options.collections,
+       .constraint = options.constraint},
+      where);
+  if (def == nullptr) return Variable();
+  table.all[def->index]->regularizer = options.regularizer;
+  table.shared[full] = def;
+  if (!options.regularizer.empty())
+    AddRegularizationLoss(Variable(def), options.regularizer, where);
+  return Variable(def);
+}
+
+// ---- Global step ----
+
+Variable GetGlobalStep() {
+  const Variables steps = InCollection(graph_keys::kGlobalStep);
+  return steps.empty() ? Variable() : steps[0];
+}
+
+Variable GetOrCreateGlobalStep() {
+  if (const Variable step = GetGlobalStep(); step.valid()) return step;
+  Graph* const graph = Graph::Default();
+  if (graph == nullptr) return Variable();
+  const BodyScope top_level(graph, nullptr);
+  const NameScope absolute("");
+  const Tensor zero = Constant(Array::Scalar<int64_t>(0), "global_step/Initializer/zeros");
+  return Variable(
+      zero, "global_step",
+      {.trainable = false, .collections = {graph_keys::kGlobalVariables, graph_keys::kGlobalStep}});
+}
+
+}  // namespace penstock::session

@@ -1,0 +1,44 @@
+// The variables of a graph, and the extra data of the operations that use them. Internal to room
+// session; Graph::Extension<VariableTable>() is the table of a graph.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+#include "penstock/session/variable.h"
+
+namespace penstock::session {
+
+struct VariableTable {
+  std::vector<std::unique_ptr<VariableDef>> all;  // by index
+  absl::flat_hash_map<std::string, const VariableDef*> by_name;
+  absl::flat_hash_map<std::string, std::vector<const VariableDef*>> collections;
+  // Those that GetVariable made, by name: the ones that it may reuse.
+  absl::flat_hash_map<std::string, const VariableDef*> shared;
+  // Variable scopes that are open.
+  struct Scope {
+    std::string name;
+    Reuse reuse = Reuse::kNone;
+    Initializer initializer;
+  };
+  std::vector<Scope> scopes;
+  // The line of GetVariable, for errors of the initializer that it calls.
+  SourceLocation initializer_where;
+  // How often a scope was entered since the one around it was, by full name.
+  absl::flat_hash_map<std::string, int> scope_counts;
+};
+
+// An array as the initial value of a variable. The host transfers it when an initializer runs:
+// large weights do not become part of a program's text, and initializers need no program.
+Tensor InitialArray(const Array& value, absl::string_view name, SourceLocation where);
+
+// Extra of operations that read or assign one variable.
+struct VariableUse : NodeExtra {
+  explicit VariableUse(const VariableDef* used) : variable(used) {}
+  const VariableDef* variable;
+};
+
+}  // namespace penstock::session
