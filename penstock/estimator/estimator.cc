@@ -1,0 +1,177 @@
+#include "penstock/estimator/estimator.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/random.h"
+#include "penstock/base/status.h"
+#include "penstock/io/uri.h"
+#include "penstock/session/train/saver.h"
+
+namespace penstock::estimator {
+namespace {
+
+// A new name in the system's temporary folder, as TensorFlow makes it.
+absl::StatusOr<std::string> TemporaryModelDir() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the estimator has no model_dir, and there is no temporary folder: ", error.message()));
+  }
+  return (folder / absl::StrCat("penstock-estimator-", absl::Hex(base::EntropySeed()))).string();
+}
+
+}  // namespace
+
+int64_t Estimator::Batches::Global(ModeKeys mode) const {
+  switch (mode) {
+    case ModeKeys::kTrain:
+      return train;
+    case ModeKeys::kEval:
+      return eval;
+    case ModeKeys::kPredict:
+      break;
+  }
+  return predict;
+}
+
+Estimator::Estimator(EstimatorOptions options) : Estimator(std::move(options), Batches()) {}
+
+Estimator::Estimator(EstimatorOptions options, const Batches& batches)
+    : model_fn_(std::move(options.model_fn)),
+      config_(std::move(options.config)),
+      params_(std::move(options.params)),
+      warm_start_(std::move(options.warm_start_from)),
+      input_transform_(std::move(options.input_transform)),
+      initial_values_(std::move(options.initial_values)),
+      batches_(batches) {
+  if (config_.model_dir.empty()) {
+    config_.model_dir = options.model_dir;
+  } else if (!options.model_dir.empty() && options.model_dir != config_.model_dir) {
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat("the estimator's model_dir is '", io::DisplayName(options.model_dir),
+                     "' and RunConfig.model_dir is '", io::DisplayName(config_.model_dir),
+                     "'; give one of them"));
+  }
+  if (status_.ok()) status_ = Initialize();
+}
+
+absl::Status Estimator::Initialize() {
+  if (!model_fn_.valid()) return absl::InvalidArgumentError("the estimator has no model_fn");
+  PENSTOCK_RETURN_IF_ERROR(config_.Check());
+  if (batches_.tpu) PENSTOCK_RETURN_IF_ERROR(CheckBatches());
+  if (config_.model_dir.empty()) {
+    PENSTOCK_ASSIGN_OR_RETURN(config_.model_dir, TemporaryModelDir());
+    config_.Log(absl::StrCat("the estimator has no model_dir, using ", config_.model_dir));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Estimator::InitializeVariables(session::Session& session) const {
+  PENSTOCK_RETURN_IF_ERROR(session.Run(session::GlobalVariablesInitializer()));
+  for (const auto& [name, value] : initial_values_) {
+    PENSTOCK_RETURN_IF_ERROR(session.SetVariableValue(name, value));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Estimator::LatestCheckpoint() const {
+  PENSTOCK_RETURN_IF_ERROR(status_);
+  const auto state = session::train::GetCheckpointState(model_dir());
+  if (absl::IsNotFound(state.status())) return std::string();
+  if (!state.ok()) return state.status();
+  // The newest one, or one before it if that is incomplete.
+  std::vector<std::string> paths = state->all_model_checkpoint_paths;
+  paths.push_back(state->model_checkpoint_path);
+  for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
+    if (path->empty()) continue;
+    PENSTOCK_ASSIGN_OR_RETURN(const bool exists, session::train::CheckpointExists(*path));
+    if (exists) return *path;
+  }
+  return std::string();
+}
+
+std::string Estimator::EvalDir(absl::string_view name) const {
+  return io::JoinPath(model_dir(), name.empty() ? "eval" : absl::StrCat("eval_", name));
+}
+
+absl::StatusOr<std::vector<std::string>> Estimator::GetVariableNames() const {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string path, LatestCheckpoint());
+  if (path.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no checkpoint in ", io::DisplayName(model_dir())));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays arrays, session::train::LoadCheckpoint(path));
+  std::vector<std::string> names;
+  for (const auto& entry : arrays) names.push_back(entry.first);
+  return names;
+}
+
+absl::StatusOr<base::Array> Estimator::GetVariableValue(absl::string_view name) const {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string path, LatestCheckpoint());
+  if (path.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat("there is no checkpoint in ", io::DisplayName(model_dir())));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays arrays, session::train::LoadCheckpoint(path));
+  return arrays.Get(name);
+}
+
+// Leaves `config` in place, which the constructor reads afterwards.
+EstimatorOptions TPUEstimator::Base(TPUEstimatorOptions& options) {
+  return {.model_fn = std::move(options.model_fn),
+          .model_dir = std::move(options.model_dir),
+          .config = options.config,
+          .params = std::move(options.params),
+          .warm_start_from = std::move(options.warm_start_from),
+          .input_transform = std::move(options.input_transform)};
+}
+
+absl::Status Estimator::CheckBatches() const {
+  if (params_.Contains("batch_size")) {
+    return absl::InvalidArgumentError(
+        "params of a TPUEstimator must not contain 'batch_size', which the estimator sets from "
+        "train_batch_size, eval_batch_size and predict_batch_size");
+  }
+  struct {
+    absl::string_view name;
+    int64_t size;
+  } const sizes[] = {{"train_batch_size", batches_.train},
+                     {"eval_batch_size", batches_.eval},
+                     {"predict_batch_size", batches_.predict}};
+  for (const auto& [name, size] : sizes) {
+    if (size < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("TPUEstimator: ", name, " is ", size, ", but must be above 0"));
+    }
+    if (size % batches_.num_shards != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("TPUEstimator: ", name, " = ", size,
+                       " is not divisible by num_shards = ", batches_.num_shards));
+    }
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// RunConfig::Check reports an invalid number.
+int NumShards(const RunConfig& config) {
+  return std::max(1, config.tpu_config.num_shards.value_or(1));
+}
+
+}  // namespace
+
+TPUEstimator::TPUEstimator(TPUEstimatorOptions options)
+    : Estimator(Base(options), {.tpu = true,
+                                .sharded = options.use_tpu,
+                                .num_shards = options.use_tpu ? NumShards(options.config) : 1,
+                                .train = options.train_batch_size,
+                                .eval = options.eval_batch_size,
+                                .predict = options.predict_batch_size}) {}
+
+}  // namespace penstock::estimator

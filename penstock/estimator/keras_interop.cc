@@ -1,0 +1,253 @@
+#include "penstock/estimator/keras_interop.h"
+
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/session/layers.h"
+#include "penstock/session/losses.h"
+#include "penstock/session/metrics.h"
+#include "penstock/session/ops/array_ops.h"
+#include "penstock/session/ops/core_ops.h"
+#include "penstock/session/ops/math_ops.h"
+#include "penstock/session/train/optimizer.h"
+#include "penstock/session/variable.h"
+
+namespace penstock::keras {
+namespace {
+
+using estimator::EvalMetricOps;
+using estimator::ModeKeys;
+using estimator::NamedTensors;
+using session::Tensor;
+using session::Tensors;
+
+// Tensors for the network's inputs, or labels for its outputs, by the ports' names or the only one.
+absl::StatusOr<Tensors> TensorsFor(const std::vector<nn::Network::Port>& ports,
+                                   const NamedTensors& tensors, bool in_order,
+                                   absl::string_view what) {
+  Tensors found;
+  if (ports.size() == 1 && tensors.size() == 1) return Tensors{tensors.begin()->second};
+  for (const nn::Network::Port& port : ports) {
+    const Tensor* tensor = tensors.Find(port.name);
+    if (tensor == nullptr && in_order && tensors.size() == ports.size()) return tensors.tensors();
+    if (tensor == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("there is no ", what, " '", port.name,
+                                                     "' among the columns of the input_fn"));
+    }
+    found.push_back(*tensor);
+  }
+  return found;
+}
+
+// Sums of a metric in local variables, as session::metrics has them.
+session::metrics::MetricResult MetricOps(const nn::Metric& metric, const Tensor& labels,
+                                         const Tensor& predictions) {
+  const session::VariableScope scope(metric.name());
+  ir::TensorType type{predictions.dtype(), {}};
+  if (predictions.shape().has_rank()) {
+    type.shape = predictions.shape().shape();
+    for (int i = 0; i < type.shape.rank(); ++i) {
+      if (type.shape.dim(i) < 0) type.shape.set_dim(i, 1);
+    }
+  }
+  const std::vector<ir::TensorType> types = metric.States(type);
+  const Tensors additions =
+      session::AddOps("KerasMetric", {labels, predictions}, "update", base::SourceLocation(),
+                      [metric](const ir::Values& in) { return metric.Update(in[0], in[1]); });
+  Tensors before, after;
+  if (additions.size() != types.size()) return {};
+  for (size_t i = 0; i < types.size(); ++i) {
+    const session::Variable sum(
+        base::Array::Zeros(types[i].dtype, types[i].shape), absl::StrCat("state_", i),
+        {.trainable = false, .collections = {session::graph_keys::kLocalVariables}});
+    if (!sum.valid()) return {};
+    before.push_back(sum.Value());
+    after.push_back(session::AssignAdd(sum, additions[i]));
+  }
+  const auto result = [&](const Tensors& states, absl::string_view name) {
+    return session::AddOp("KerasMetricResult", states, name, base::SourceLocation(),
+                          [metric](const ir::Values& in) { return metric.Result(in); });
+  };
+  return {result(before, "value"), result(after, "update_op")};
+}
+
+absl::StatusOr<estimator::EstimatorSpec> BuildSpec(const train::Objective& objective,
+                                                   const NamedTensors& features,
+                                                   const NamedTensors& labels, ModeKeys mode) {
+  const nn::Network& network = objective.network;
+  PENSTOCK_ASSIGN_OR_RETURN(Tensors inputs,
+                            TensorsFor(network.inputs(), features, false, "feature"));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inputs[i] = session::Cast(inputs[i], network.inputs()[i].type.dtype);
+  }
+  const bool training = mode == ModeKeys::kTrain;
+  const Tensors outputs = session::layers::Apply(network, inputs, {.training = training});
+  if (outputs.size() != network.outputs().size()) return session::Graph::Default()->status();
+  estimator::EstimatorSpec spec{.mode = mode};
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const std::string& name = network.outputs()[i].name;
+    spec.predictions.Set(spec.predictions.Contains(name) ? absl::StrCat(name, "_", i) : name,
+                         outputs[i]);
+  }
+  if (mode == ModeKeys::kPredict) return spec;
+  if (labels.empty()) {
+    (void)labels.Single();  // the graph's error
+    return session::Graph::Default()->status();
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const Tensors targets,
+                            TensorsFor(network.outputs(), labels, true, "label"));
+  Tensor per_example;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const train::Target& target = objective.targets[i];
+    const Tensor one = session::AddOp(
+        "KerasLoss", {targets[i], outputs[i]}, target.loss.name(), base::SourceLocation(),
+        [target](const ir::Values& in) {
+          const ir::Value each = target.loss.PerExample(in[0], in[1]);
+          return target.weight == 1 ? each : each * ir::SplatLike(each, target.weight);
+        });
+    per_example = per_example.valid() ? per_example + one : one;
+  }
+  spec.loss = session::losses::ComputeWeightedLoss(per_example);
+  const Tensors penalties = session::losses::GetRegularizationLosses();
+  for (const Tensor& penalty : penalties) spec.loss = spec.loss + penalty;
+  if (mode == ModeKeys::kEval) {
+    const bool several = targets.size() > 1;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      for (const nn::Metric& metric : objective.targets[i].metrics) {
+        const std::string name = several
+                                     ? absl::StrCat(network.outputs()[i].name, "_", metric.name())
+                                     : std::string(metric.name());
+        spec.eval_metric_ops[name] = MetricOps(metric, targets[i], outputs[i]);
+      }
+    }
+    return spec;
+  }
+  session::train::Optimizer optimizer(objective.optimizer);
+  const session::Operations updates =
+      session::Graph::Default()->GetCollectionOperations(session::graph_keys::kUpdateOps);
+  spec.train_op = optimizer.Minimize(spec.loss, session::GetGlobalStep());
+  if (!updates.empty()) {
+    session::Operations all = updates;
+    all.push_back(spec.train_op);
+    spec.train_op = session::Group(all);
+  }
+  return spec;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<estimator::Estimator>> ModelToEstimator(
+    const Model& keras_model, const std::string& model_dir, const estimator::RunConfig& config) {
+  const absl::StatusOr<train::Trainer*> trainer = keras_model.trainer();
+  if (!trainer.ok()) return base::WithContext(trainer.status(), "ModelToEstimator");
+  const train::Objective& objective = (*trainer)->objective();
+  if (objective.custom.has_value() || !objective.batch_augmentation.empty()) {
+    return absl::InvalidArgumentError(
+        "ModelToEstimator: a model with a custom training step or batch augmentation cannot be an "
+        "estimator");
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays weights, keras_model.GetWeights());
+  auto made = std::make_unique<estimator::Estimator>(estimator::EstimatorOptions{
+      .model_fn = [objective](
+                      const NamedTensors& features, const NamedTensors& labels,
+                      ModeKeys mode) { return BuildSpec(objective, features, labels, mode); },
+      .model_dir = model_dir,
+      .config = config,
+      .initial_values = std::move(weights)});
+  PENSTOCK_RETURN_IF_ERROR(made->status());
+  return made;
+}
+
+struct TPUDistributionStrategy::Opened {
+  std::mutex mutex;  // protects client
+  std::shared_ptr<runtime::Client> client;
+};
+
+TPUDistributionStrategy::TPUDistributionStrategy(
+    session::tpu::TPUClusterResolver tpu_cluster_resolver, bool using_single_core,
+    TPUDistributionStrategyOptions options)
+    : resolver_(std::move(tpu_cluster_resolver)),
+      options_(std::move(options)),
+      opened_(std::make_shared<Opened>()) {
+  if (using_single_core) options_.num_replicas = 1;
+  opened_->client = options_.client;
+}
+
+absl::StatusOr<std::shared_ptr<runtime::Client>> TPUDistributionStrategy::client() const {
+  const std::lock_guard<std::mutex> lock(opened_->mutex);
+  if (opened_->client != nullptr) return opened_->client;
+  const std::string& target = resolver_.Master();
+  if (absl::StrContains(target, "://")) {
+    return absl::UnimplementedError(
+        absl::StrCat("TPUDistributionStrategy: this version does not connect to addresses ('",
+                     target, "'); use \"\", \"cpu\", \"gpu\" or \"tpu\""));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(
+      opened_->client,
+      runtime::OpenClient({.device = target, .cpu_devices = options_.cpu_devices}));
+  return opened_->client;
+}
+
+absl::StatusOr<int> TPUDistributionStrategy::num_replicas() const {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto opened, client());
+  const int devices = static_cast<int>(opened->devices().size());
+  if (options_.num_replicas < 0 || options_.num_replicas > devices) {
+    return absl::InvalidArgumentError(absl::StrCat("TPUDistributionStrategy: num_replicas is ",
+                                                   options_.num_replicas, ", but there are ",
+                                                   devices, " devices"));
+  }
+  return options_.num_replicas == 0 ? devices : options_.num_replicas;
+}
+
+absl::Status TPUModel::Compile(CompileOptions options) {
+  PENSTOCK_ASSIGN_OR_RETURN(options.client, strategy_.client());
+  PENSTOCK_ASSIGN_OR_RETURN(options.replicas, strategy_.num_replicas());
+  return Model::Compile(options);
+}
+
+namespace {
+
+// Arguments of Compile that make this trainer again.
+CompileOptions CompileOptionsOf(const train::Trainer& trainer) {
+  const train::Objective& objective = trainer.objective();
+  CompileOptions options{.optimizer = objective.optimizer};
+  std::vector<LossArg> losses;
+  for (size_t i = 0; i < objective.targets.size(); ++i) {
+    const train::Target& target = objective.targets[i];
+    const std::string& output = objective.network.outputs()[i].name;
+    losses.push_back(target.loss);
+    if (target.weight != 1) options.loss_weights[output] = target.weight;
+    for (const nn::Metric& metric : target.metrics) {
+      options.output_metrics[output].push_back(metric);
+    }
+    if (i > 0) continue;
+    for (const nn::Metric& metric : target.weighted_metrics) {
+      options.weighted_metrics.push_back(metric);
+    }
+  }
+  options.loss = std::move(losses);
+  options.train_step = objective.custom;
+  options.batch_augmentation = objective.batch_augmentation;
+  options.columns = trainer.options().columns;
+  options.seed = trainer.options().seed;
+  options.steps_per_execution = trainer.options().steps_per_execution;
+  options.matmul_precision = objective.matmul_precision;
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<TPUModel> KerasToTpuModel(Model model, const TPUDistributionStrategy& strategy) {
+  const absl::StatusOr<train::Trainer*> trainer = model.trainer();
+  if (!trainer.ok()) return TPUModel(std::move(model), strategy);
+  CompileOptions options = CompileOptionsOf(**trainer);
+  TPUModel made(std::move(model), strategy);
+  PENSTOCK_RETURN_IF_ERROR(made.Compile(std::move(options)));
+  return made;
+}
+
+}  // namespace penstock::keras

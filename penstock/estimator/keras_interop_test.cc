@@ -1,0 +1,91 @@
+#include "penstock/estimator/keras_interop.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "penstock/estimator/testing/small_model.h"
+
+namespace penstock::keras {
+namespace keras_interop_test {
+
+using estimator::testing::Flowers;
+using estimator::testing::QuietConfig;
+using estimator::testing::TemporaryFolder;
+using ::testing::HasSubstr;
+
+Model Classifier() {
+  return Sequential({Input({.shape = {4}, .name = "x"}),
+                     Dense({.units = 8, .activation = "relu", .name = "hidden"}),
+                     BatchNormalization({.name = "norm"}), Dense({.units = 3, .name = "logits"})});
+}
+
+CompileOptions Arguments() {
+  return {.optimizer = "adam",
+          .loss = SparseCategoricalCrossentropy({.from_logits = true}),
+          .metrics = {"accuracy"},
+          .seed = 3};
+}
+
+data::Dataset Batches() { return data::Dataset::FromArrays(Flowers(64)).Batch(16); }
+
+TEST(ModelToEstimator, TakesTheStepsOfFit) {
+  Model model = Classifier();
+  ASSERT_EQ(model.Compile(Arguments()), absl::OkStatus());
+  const TemporaryFolder folder;
+  auto estimator = ModelToEstimator(model, folder.path(), QuietConfig());
+  ASSERT_EQ(estimator.status(), absl::OkStatus());
+  // The model itself is trained afterwards.
+  ASSERT_EQ((*estimator)->Train(Batches().Repeat(3)), absl::OkStatus());
+  ASSERT_EQ(model.Fit(Batches(), {.epochs = 3, .verbose = 0}).status(), absl::OkStatus());
+  const base::NamedArrays expected = *model.GetWeights();
+  for (const auto& [name, value] : expected) {
+    const absl::StatusOr<base::Array> ours = (*estimator)->GetVariableValue(name);
+    ASSERT_EQ(ours.status(), absl::OkStatus());
+    EXPECT_TRUE(base::BitwiseEqual(value, *ours)) << name << value << *ours;
+  }
+  const Logs logs = *model.Evaluate(Batches(), {.verbose = 0});
+  const estimator::EvalResult result = *(*estimator)->Evaluate(Batches());
+  EXPECT_NEAR(result.at("accuracy"), *logs.Find("accuracy"), 1e-6);
+  EXPECT_NEAR(result.at("loss"), *logs.Find("loss"), 1e-5);
+}
+
+TEST(ModelToEstimator, NeedsACompiledModel) {
+  EXPECT_THAT(ModelToEstimator(Classifier()).status().message(), HasSubstr("ModelToEstimator"));
+}
+
+TEST(KerasToTpuModel, TakesTheStepsOfFitWithReplicas) {
+  CompileOptions arguments = Arguments();
+  Model model = Classifier(), plain = Classifier();
+  ASSERT_EQ(model.Compile(arguments), absl::OkStatus());
+  const TPUDistributionStrategy strategy(session::tpu::TPUClusterResolver("cpu"), false,
+                                         {.cpu_devices = 4});
+  EXPECT_EQ(*strategy.num_replicas(), 4);
+  auto tpu_model = KerasToTpuModel(std::move(model), strategy);
+  ASSERT_EQ(tpu_model.status(), absl::OkStatus());
+  arguments.client = *strategy.client();
+  arguments.replicas = 4;
+  ASSERT_EQ(plain.Compile(arguments), absl::OkStatus());
+  ASSERT_EQ(tpu_model->Fit(Batches(), {.epochs = 2, .verbose = 0}).status(), absl::OkStatus());
+  ASSERT_EQ(plain.Fit(Batches(), {.epochs = 2, .verbose = 0}).status(), absl::OkStatus());
+  const base::NamedArrays ours = *tpu_model->GetWeights(), expected = *plain.GetWeights();
+  for (const auto& [name, value] : expected) {
+    EXPECT_TRUE(base::BitwiseEqual(value, *ours.Find(name))) << name;
+  }
+}
+
+TEST(KerasToTpuModel, MayBeCompiledAfterwards) {
+  const TPUDistributionStrategy strategy(session::tpu::TPUClusterResolver("cpu"), true,
+                                         {.cpu_devices = 2});
+  EXPECT_EQ(*strategy.num_replicas(), 1);
+  auto tpu_model = KerasToTpuModel(Classifier(), strategy);
+  ASSERT_EQ(tpu_model.status(), absl::OkStatus());
+  ASSERT_EQ(tpu_model->Compile(Arguments()), absl::OkStatus());
+  EXPECT_EQ((*tpu_model->trainer())->strategy().num_replicas(), 1);
+  EXPECT_EQ(tpu_model->Fit(Batches(), {.verbose = 0}).status(), absl::OkStatus());
+  const TPUDistributionStrategy too_many(session::tpu::TPUClusterResolver("cpu"), false,
+                                         {.num_replicas = 3, .cpu_devices = 2});
+  EXPECT_THAT(too_many.num_replicas().status().message(), HasSubstr("there are 2 devices"));
+}
+
+}  // namespace keras_interop_test
+}  // namespace penstock::keras

@@ -1,0 +1,21 @@
+// Restoring the variables of a graph from a checkpoint. Internal to room estimator.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "penstock/estimator/run_config.h"
+#include "penstock/session/session.h"
+
+namespace penstock::estimator {
+
+// Sets all global variables of the session's graph. INVALID_ARGUMENT, and nothing is set, if the
+// graph does not fit: the message lists the variables that the checkpoint lacks, those of another
+// shape or type, and those that only the checkpoint has. With `training`, variables that only the
+// checkpoint has are logged, because the next checkpoint will lack them.
+absl::Status RestoreVariables(session::Session& session, const std::string& checkpoint,
+                              bool training, const RunConfig& config);
+
+}  // namespace penstock::estimator

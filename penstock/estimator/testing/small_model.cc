@@ -1,0 +1,1 @@
+#include "penstock/estimator/testing/small_model.h"
