@@ -1,0 +1,227 @@
+#include "penstock/lazy/backward.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/string_view.h"
+
+#include "penstock/ir/gradients.h"
+#include "penstock/ir/operations/reducer.h"
+#include "penstock/ir/ops.h"
+#include "penstock/ir/rewrite.h"
+
+namespace penstock::lazy {
+namespace {
+
+using ir::Node;
+using ir::Value;
+using ir::Values;
+
+// Operations whose gradient needs none of their values: PyTorch can differentiate them again
+// without retain_graph, and so can we.
+bool SavesNothing(const Node& node) {
+  static constexpr absl::string_view kNames[] = {
+      "stablehlo.add",     "stablehlo.subtract",    "stablehlo.negate",
+      "stablehlo.reshape", "stablehlo.transpose",   "stablehlo.broadcast_in_dim",
+      "stablehlo.convert", "stablehlo.slice",       "stablehlo.pad",
+      "stablehlo.reverse", "stablehlo.concatenate", "penstock.stop_gradient"};
+  const absl::string_view name = ir::OpName(node);
+  if (name == "stablehlo.reduce") {
+    return node.attributes.Get<int64_t>("kind") == static_cast<int64_t>(ir::ReduceKind::kSum);
+  }
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+bool IsFreed(const Segment& segment, int node) {
+  return node < static_cast<int>(segment.freed.size()) && segment.freed[node];
+}
+
+Values IdentityValues(const Segment& segment) {
+  Values values;
+  for (const Segment::Identity& identity : segment.identities) values.push_back(identity.value);
+  return values;
+}
+
+class Differentiation {
+ public:
+  Differentiation(Trace& trace, const std::vector<std::shared_ptr<TensorImpl>>& targets,
+                  bool retain)
+      : trace_(trace), targets_(targets), retain_(retain) {}
+
+  void Add(const std::shared_ptr<Segment>& segment, Value y, Value cotangent) {
+    Seeds& seeds = seeds_[segment->serial];
+    seeds.segment = segment;
+    seeds.ys.push_back(y);
+    seeds.cotangents.push_back(cotangent);
+  }
+
+  // From the open segment to the oldest.
+  std::vector<LeafGradient> Run() {
+    while (!seeds_.empty() && trace_.graph().status().ok()) {
+      const auto last = std::prev(seeds_.end());
+      const Seeds seeds = std::move(last->second);
+      seeds_.erase(last);
+      Visit(*seeds.segment, seeds.ys, seeds.cotangents);
+    }
+    return std::move(gradients_);
+  }
+
+ private:
+  struct Seeds {
+    std::shared_ptr<Segment> segment;
+    Values ys, cotangents;
+  };
+  // A value of a segment whose gradient is wanted, and where it goes.
+  struct Destination {
+    Value x;
+    std::shared_ptr<TensorImpl> tensor;
+    const Segment::Identity* identity = nullptr;
+  };
+
+  void Visit(Segment& segment, Values ys, const Values& cotangents) {
+    const std::vector<bool> reached = ir::DependsOn(segment.graph, IdentityValues(segment));
+    const std::vector<bool> on_way = Ancestors(segment.graph, ys, &reached);
+    const std::vector<Destination> destinations = DestinationsIn(segment, on_way);
+    if (destinations.empty()) return;
+    Values xs;
+    for (const Destination& destination : destinations) xs.push_back(destination.x);
+    if (!Free(segment, on_way)) return;
+    if (segment.serial != trace_.segment()->serial) {
+      if (!Recompute(segment, ys, xs)) return;
+      // A gradient that is differentiated again leaves the graph by the copies.
+      for (size_t i = 0; i < xs.size(); ++i) {
+        if (destinations[i].identity == nullptr) continue;
+        trace_.segment()->identities.push_back(*destinations[i].identity);
+        trace_.segment()->identities.back().value = xs[i];
+      }
+    }
+    const Values gradients = ir::Gradients(ys, xs, cotangents);
+    if (!trace_.graph().status().ok()) return;
+    for (size_t i = 0; i < xs.size(); ++i) {
+      if (gradients[i].valid()) Deliver(destinations[i], gradients[i]);
+    }
+  }
+
+  std::vector<Destination> DestinationsIn(const Segment& segment, const std::vector<bool>& on_way) {
+    std::vector<Destination> all;
+    for (const Segment::Identity& identity : segment.identities) {
+      if (!on_way[identity.value.node_id()]) continue;
+      auto leaf = identity.leaf.lock();
+      if (identity.is_leaf && (leaf == nullptr || !leaf->leaf_requires_grad)) continue;
+      all.push_back({identity.value, std::move(leaf), &identity});
+    }
+    for (const auto& target : targets_) {
+      if (target->leaf_requires_grad) continue;
+      const bool open = segment.serial == trace_.segment()->serial;
+      const Value x = open                               ? trace_.Differentiable(*target)
+                      : target->origin.get() == &segment ? target->origin_value
+                                                         : Value();
+      if (x.valid() && x.node_id() < static_cast<int>(on_way.size()) && on_way[x.node_id()]) {
+        all.push_back({x, target});
+      }
+    }
+    return all;
+  }
+
+  // Checks and marks what is differentiated; false after an error.
+  bool Free(Segment& segment, const std::vector<bool>& on_way) {
+    segment.freed.resize(static_cast<size_t>(segment.graph.num_nodes()));
+    for (int id = 0; id < segment.graph.num_nodes(); ++id) {
+      if (!on_way[id] || !segment.freed[id]) continue;
+      FailSecondTime();
+      return false;
+    }
+    if (retain_) return true;
+    for (int id = 0; id < segment.graph.num_nodes(); ++id) {
+      if (on_way[id] && !SavesNothing(segment.graph.node(id))) segment.freed[id] = true;
+    }
+    return true;
+  }
+
+  void FailSecondTime() {
+    trace_.graph().Fail(absl::FailedPreconditionError(
+        "Trying to backward through the graph a second time; the first backward() frees it. Pass "
+        "retain_graph = true to the first one"));
+  }
+
+  // Replaces values of a closed segment by copies in the open one.
+  bool Recompute(const Segment& closed, Values& ys, Values& xs) {
+    Values wanted = ys;
+    wanted.insert(wanted.end(), xs.begin(), xs.end());
+    const std::vector<bool> needed = Ancestors(closed.graph, wanted);
+    const auto parameters = closed.graph.parameters();
+    Values replacements(parameters.size());
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (!needed[parameters[i].node_id()]) continue;
+      replacements[i] = trace_.segment()->Parameter(closed.parameters[i]);
+    }
+    const Values copies = trace_.graph().Inline(closed.graph, parameters, replacements, wanted);
+    if (copies.empty()) return false;
+    std::copy_n(copies.begin(), ys.size(), ys.begin());
+    std::copy_n(copies.begin() + static_cast<int64_t>(ys.size()), xs.size(), xs.begin());
+    return true;
+  }
+
+  void Deliver(const Destination& destination, Value gradient) {
+    if (destination.tensor != nullptr) {
+      for (auto& [tensor, sum] : gradients_) {
+        if (tensor != destination.tensor) continue;
+        sum = sum + gradient;
+        return;
+      }
+      gradients_.push_back({destination.tensor, gradient});
+      return;
+    }
+    const Segment::Identity& identity = *destination.identity;
+    if (identity.freed) return FailSecondTime();
+    if (identity.origin != nullptr) Add(identity.origin, identity.origin_value, gradient);
+  }
+
+  Trace& trace_;
+  const std::vector<std::shared_ptr<TensorImpl>>& targets_;
+  const bool retain_;
+  std::map<uint64_t, Seeds> seeds_;  // by the segment's serial
+  std::vector<LeafGradient> gradients_;
+};
+
+}  // namespace
+
+std::vector<bool> Ancestors(const ir::Graph& graph, const Values& values,
+                            const std::vector<bool>* only) {
+  std::vector<bool> ancestors(static_cast<size_t>(graph.num_nodes()));
+  for (const Value& value : values) ancestors[value.node_id()] = true;
+  for (int id = graph.num_nodes(); id-- > 0;) {
+    if (only != nullptr && !(*only)[id]) ancestors[id] = false;
+    if (!ancestors[id]) continue;
+    for (const Value& operand : graph.node(id).operands) ancestors[operand.node_id()] = true;
+  }
+  return ancestors;
+}
+
+Reach Reach::Of(const Segment& segment) {
+  Reach reach;
+  reach.reached = ir::DependsOn(segment.graph, IdentityValues(segment));
+  reach.broken.resize(reach.reached.size());
+  for (int id = 0; id < segment.graph.num_nodes(); ++id) {
+    if (!reach.reached[id]) continue;
+    const auto& operands = segment.graph.node(id).operands;
+    reach.broken[id] =
+        IsFreed(segment, id) || std::any_of(operands.begin(), operands.end(), [&](const Value& v) {
+          return reach.reached[v.node_id()] && reach.broken[v.node_id()];
+        });
+  }
+  return reach;
+}
+
+std::vector<LeafGradient> Differentiate(Trace& trace, const std::vector<ir::Value>& ys,
+                                        const std::vector<ir::Value>& cotangents,
+                                        const std::vector<std::shared_ptr<TensorImpl>>& targets,
+                                        bool retain) {
+  Differentiation differentiation(trace, targets, retain);
+  for (size_t i = 0; i < ys.size(); ++i) {
+    differentiation.Add(trace.segment(), ys[i], cotangents[i]);
+  }
+  return differentiation.Run();
+}
+
+}  // namespace penstock::lazy

@@ -1,0 +1,133 @@
+#include "penstock/lazy/data/prefetcher.h"
+
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/exceptions.h"
+#include "penstock/base/status.h"
+#include "penstock/lazy/metrics.h"
+
+namespace penstock::lazy::pl {
+namespace {
+
+using utils::data::Sample;
+
+// Starts the transfers of a batch's arrays.
+absl::StatusOr<Prefetcher::NamedBuffers> Put(const Sample& batch, const Device& device) {
+  const met::TimeSample timed("TransferToDeviceTime");
+  std::vector<base::Array> arrays;
+  double bytes = 0;
+  for (const auto& [name, array] : batch) {
+    if (!base::IsNumeric(array.dtype())) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "cannot transfer '", name, "', ", array.TypeString(), ", of the batch to ",
+          device.ToString(), ": devices have numbers only; leave it out of the batch"));
+    }
+    arrays.push_back(array);
+    bytes += static_cast<double>(array.num_bytes());
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(
+      const runtime::Buffers buffers,
+      device.client()->PutAll(arrays, device.client()->devices()[device.index()]));
+  met::Metrics::Process().AddSample("OutboundData", met::Unit::kBytes, bytes);
+  Prefetcher::NamedBuffers named;
+  for (size_t i = 0; i < buffers.size(); ++i) named.emplace_back(batch[i].first, buffers[i]);
+  return named;
+}
+
+}  // namespace
+
+Prefetcher::Prefetcher(absl::StatusOr<std::unique_ptr<utils::data::BatchIterator>> source,
+                       const std::vector<Device>& devices, int host_batches, int device_batches)
+    : source_(source.ok() ? *std::move(source) : nullptr),
+      lanes_(MakeLanes(devices, host_batches, device_batches)),
+      cancel_([this](const absl::Status& status) { Cancel(status); }) {
+  if (source_ != nullptr) {
+    Start();
+  } else {
+    Cancel(source.status());
+  }
+}
+
+std::vector<std::unique_ptr<Prefetcher::Lane>> Prefetcher::MakeLanes(
+    const std::vector<Device>& devices, int host_batches, int device_batches) {
+  std::vector<std::unique_ptr<Lane>> lanes;
+  for (const Device& device : devices) {
+    lanes.push_back(std::make_unique<Lane>(device, host_batches, device_batches));
+  }
+  return lanes;
+}
+
+void Prefetcher::Start() {
+  try {
+    threads_.emplace_back([this] { ReadSource(); });
+    for (const auto& lane : lanes_)
+      threads_.emplace_back([this, lane = lane.get()] { Transfer(*lane); });
+  } catch (const std::system_error& error) {
+    Cancel(absl::ResourceExhaustedError(
+        absl::StrCat("cannot start a thread of the ParallelLoader: ", error.what())));
+  }
+}
+
+Prefetcher::~Prefetcher() {
+  Cancel(absl::CancelledError("the ParallelLoader was closed"));
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Prefetcher::Cancel(const absl::Status& status) {
+  if (source_ != nullptr) source_->Cancel(status);
+  for (const auto& lane : lanes_) {
+    lane->host.Cancel(status);
+    lane->ready.Cancel(status);
+  }
+}
+
+void Prefetcher::ReadSource() {
+  std::vector<Sample> group;  // a batch for each device
+  absl::Status end;
+  while (true) {
+    Sample batch;
+    const absl::StatusOr<bool> more = base::CatchExceptions([&] { return source_->Next(&batch); });
+    end = more.status();
+    if (!more.ok() || !*more) break;
+    group.push_back(std::move(batch));
+    if (group.size() < lanes_.size()) continue;
+    bool taken = true;
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      taken = lanes_[i]->host.Push(std::move(group[i])) && taken;
+    }
+    if (!taken) break;
+    group.clear();
+  }
+  for (const auto& lane : lanes_) lane->host.End(end);
+}
+
+void Prefetcher::Transfer(Lane& lane) {
+  while (true) {
+    absl::StatusOr<std::optional<Sample>> batch = lane.host.Pop();
+    if (!batch.ok() || !batch->has_value()) {
+      lane.ready.End(batch.status());
+      return;
+    }
+    absl::StatusOr<NamedBuffers> buffers =
+        base::CatchExceptions([&] { return Put(**batch, lane.device); });
+    if (!buffers.ok()) {
+      lane.ready.End(buffers.status());
+      lane.host.Cancel(buffers.status());
+      return;
+    }
+    if (!lane.ready.Push(*std::move(buffers))) return;
+  }
+}
+
+absl::StatusOr<std::optional<Prefetcher::NamedBuffers>> Prefetcher::Next(const Device& device) {
+  for (const auto& lane : lanes_) {
+    if (lane->device == device) return lane->ready.Pop();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the ParallelLoader has no batches for ",
+                                                 device.ToString(),
+                                                 ", which is not one of its devices"));
+}
+
+}  // namespace penstock::lazy::pl

@@ -1,0 +1,134 @@
+// Wrong uses of torch.nn.functional, dropout, autocast.
+#include "penstock/lazy/functional.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/lazy/amp.h"
+#include "penstock/lazy/testing/tensors.h"
+
+namespace penstock::lazy::functional_test {
+
+namespace F = nn::functional;
+
+using test::ErrorOf;
+using test::Make;
+using test::TestDevice;
+using test::ValuesOf;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+Tensor Ones(const Sizes& size) { return ones(size, {.device = TestDevice()}); }
+
+TEST(Functional, MessagesOfLayers) {
+  const Tensor x = Ones({2, 4, 6, 6}), w = Ones({8, 4, 3, 3});
+  EXPECT_THAT(ErrorOf(F::linear(Ones({2, 3}), Ones({5, 4}))),
+              AllOf(HasSubstr("linear"), HasSubstr("functional_test.cc"), HasSubstr("f32[2,3]"),
+                    HasSubstr("f32[5,4]"), HasSubstr("weight [out, in]")));
+  EXPECT_THAT(ErrorOf(F::conv2d(Ones({2, 3, 6, 6}), w)),
+              HasSubstr("weight and groups (1) expect 4 channels in x, which has 3"));
+  EXPECT_THAT(ErrorOf(F::conv2d(Ones({2, 4}), w)), HasSubstr("expects x of 4 (or 3"));
+  EXPECT_THAT(ErrorOf(F::conv2d(x, w, Ones({7}))), HasSubstr("bias must be a vector of 8"));
+  EXPECT_THAT(ErrorOf(F::conv2d(x, w, {}, {.stride = 0})), HasSubstr("above 0"));
+  EXPECT_THAT(ErrorOf(F::conv2d(x, w, {}, {.padding = "full"})),
+              HasSubstr("\"same\" or \"valid\", got \"full\""));
+  EXPECT_THAT(ErrorOf(F::conv2d(x, w, {}, {.stride = 2, .padding = "same"})),
+              HasSubstr("requires stride 1"));
+  EXPECT_THAT(ErrorOf(F::max_pool2d(x, 7)), HasSubstr("the kernel must fit"));
+  EXPECT_THAT(ErrorOf(F::max_pool2d(x, 2, {.padding = 2})), HasSubstr("half of the kernel"));
+  EXPECT_THAT(ErrorOf(F::adaptive_avg_pool2d(x, {1, 2, 3})), HasSubstr("one number, or 2"));
+  EXPECT_THAT(ErrorOf(F::batch_norm(x, Ones({3}), Ones({3}))), HasSubstr("vectors of 4 elements"));
+  EXPECT_THAT(ErrorOf(F::batch_norm(Ones({1, 4}), {}, {}, {.training = true})),
+              HasSubstr("more than one value per channel"));
+  EXPECT_THAT(ErrorOf(F::layer_norm(x, 5)), HasSubstr("weight and bias of the normalized shape"));
+  EXPECT_THAT(ErrorOf(F::group_norm(x, 3)), HasSubstr("num_groups (3) divides"));
+  EXPECT_THAT(ErrorOf(F::embedding(x, w)), HasSubstr("integer indices"));
+  EXPECT_THAT(ErrorOf(F::dropout(x, 1.5)), HasSubstr("p must be from 0 to 1, got 1.5"));
+  EXPECT_THAT(ErrorOf(F::gelu(x, "erf")), HasSubstr("\"none\" or \"tanh\", got \"erf\""));
+  EXPECT_THAT(ErrorOf(F::interpolate(x, {.size = 3, .mode = "bicubic"})),
+              HasSubstr("mode \"bicubic\" is not supported"));
+  EXPECT_THAT(ErrorOf(F::pad(x, {7, 0}, "reflect")), HasSubstr("too large for mode reflect"));
+  EXPECT_THAT(ErrorOf(F::pixel_shuffle(x, 3)), HasSubstr("[N, C r^2, H, W]"));
+}
+
+TEST(Functional, MessagesOfLosses) {
+  const Tensor x = Ones({2, 3}), y = zeros(2, {.dtype = kLong, .device = TestDevice()});
+  EXPECT_THAT(ErrorOf(F::cross_entropy(x, y, {.reduction = "avg"})),
+              HasSubstr("\"mean\", \"sum\" or \"none\", got \"avg\""));
+  EXPECT_THAT(ErrorOf(F::cross_entropy(x, Ones({2}))), HasSubstr("class indices are integers"));
+  EXPECT_THAT(ErrorOf(F::cross_entropy(x, cat({y, y}))), HasSubstr("[N, ...]"));
+  EXPECT_THAT(ErrorOf(F::cross_entropy(x, y, {.weight = Ones({2})})),
+              HasSubstr("weight must be a vector of 3 elements"));
+  EXPECT_THAT(ErrorOf(F::cross_entropy(x, y, {.label_smoothing = 2})), HasSubstr("from 0 to 1"));
+  EXPECT_THAT(ErrorOf(F::binary_cross_entropy_with_logits(x, Ones({3, 2}))),
+              HasSubstr("one shape"));
+  // A class index that is out of range is no element of x.
+  const Tensor wrong = F::cross_entropy(x, y + 5);
+  EXPECT_TRUE(std::isnan(ValuesOf(wrong)[0]));
+}
+
+TEST(Functional, DropoutKeepsTheMean) {
+  manual_seed(5);
+  const Tensor x = Ones({200, 200});
+  x.grad();
+  Tensor leaf = Ones({200, 200}).detach().clone();
+  leaf.requires_grad_();
+  const Tensor dropped = F::dropout(leaf, 0.25), channels = F::dropout2d(Ones({100, 100, 2, 2}));
+  const Tensor self_normalized =
+      F::alpha_dropout(randn({200, 200}, {.device = TestDevice()}), 0.2, true);
+  dropped.sum().backward();
+  ASSERT_TRUE(xm::mark_step().ok());
+  const std::vector<float> values = ValuesOf(dropped), gradient = ValuesOf(leaf.grad());
+  const auto zeros = std::count(values.begin(), values.end(), 0.0f);
+  EXPECT_NEAR(static_cast<double>(zeros), 10000, 500);
+  EXPECT_EQ(std::count(values.begin(), values.end(), static_cast<float>(1 / 0.75)), 40000 - zeros);
+  EXPECT_EQ(values, gradient);  // the same mask
+  const std::vector<float> pixels = ValuesOf(channels);
+  for (size_t i = 0; i < pixels.size(); i += 4) {
+    EXPECT_TRUE(std::equal(pixels.begin() + i, pixels.begin() + i + 4,
+                           std::vector<float>(4, pixels[i]).begin()));
+  }
+  double sum = 0, squares = 0;
+  for (float v : ValuesOf(self_normalized)) {
+    sum += v;
+    squares += v * v;
+  }
+  EXPECT_NEAR(sum / 40000, 0, 0.03);
+  EXPECT_NEAR(squares / 40000, 1, 0.06);
+  // Not in inference; with p = 1 everything is 0.
+  EXPECT_EQ(F::dropout(x, 0.5, false).impl(), x.impl());
+  EXPECT_EQ(ValuesOf(F::dropout(x, 1).sum())[0], 0);
+}
+
+TEST(Autocast, ConvertsByOperation) {
+  const Tensor x = Ones({2, 4});
+  Tensor w = Ones({3, 4}).detach().clone();
+  w.requires_grad_();
+  {
+    const amp::autocast scope("bfloat16");
+    const Tensor y = F::linear(x, w);
+    EXPECT_EQ(y.dtype(), kBFloat16);
+    EXPECT_EQ((y + 1).dtype(), kBFloat16);
+    EXPECT_EQ(softmax(y, 1).dtype(), kFloat);
+    EXPECT_EQ(F::layer_norm(y, 3).dtype(), kFloat);
+    EXPECT_EQ(F::mse_loss(y, y).dtype(), kFloat);
+    EXPECT_EQ(exp(y).dtype(), kFloat);
+    EXPECT_EQ(F::relu(y).dtype(), kBFloat16);
+    {
+      const amp::autocast off("bfloat16", false);
+      EXPECT_EQ(F::linear(x, w).dtype(), kFloat);
+    }
+    EXPECT_EQ(matmul(x, t(w)).dtype(), kBFloat16);
+    y.sum().backward();
+  }
+  EXPECT_EQ(F::linear(x, w).dtype(), kFloat);
+  EXPECT_EQ(w.grad().dtype(), kFloat);
+  EXPECT_EQ(ValuesOf(w.grad())[0], 2);
+  const amp::autocast wrong("int8");
+  EXPECT_THAT(ErrorOf(x), HasSubstr("\"bfloat16\" or \"float16\", got \"int8\""));
+}
+
+}  // namespace penstock::lazy::functional_test

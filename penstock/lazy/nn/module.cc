@@ -1,0 +1,269 @@
+#include "penstock/lazy/nn/module.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+
+#include "penstock/base/status.h"
+#include "penstock/lazy/record.h"
+#include "penstock/lazy/tensor_impl.h"
+#include "penstock/lazy/xm.h"
+
+namespace penstock::lazy::nn {
+namespace internal {
+
+void SetContents(const Tensor& x, const Tensor& contents) {
+  if (!x.defined() || !contents.defined()) return;
+  TensorImpl& to = *x.impl();
+  const TensorImpl& from = *contents.impl();
+  if (to.is_view() || from.data == nullptr) {
+    FailOp("set_data", {x}, "only a tensor that is no view can be replaced", SourceLocation());
+    return;
+  }
+  to.dtype = from.dtype;
+  to.shape = from.shape;
+  to.device = from.device;
+  to.data = from.data;
+  to.replaces = nullptr;
+  to.segment = nullptr;
+  to.value = ir::Value();
+  to.history = false;
+  to.origin = nullptr;
+  to.plain = to.differentiable = {};
+  ++to.version;
+}
+
+}  // namespace internal
+
+namespace {
+
+// Reads a tensor, changes its values on the host, and writes them to `device`.
+void Rewrite(const Tensor& x, const Device& device, DType dtype) {
+  if (!x.defined() || (x.device() == device && x.dtype() == dtype)) return;
+  absl::StatusOr<Array> values = x.cpu();
+  if (values.ok()) values = values->Cast(dtype);
+  if (!values.ok()) return FailThread(base::WithContext(values.status(), "Module::to"));
+  internal::SetContents(x, device_data(*values, device));
+  if (x.grad().defined()) {
+    const Tensor moved = x.grad().to(device).to(dtype);
+    Tensor(x).set_grad(moved);
+  }
+}
+
+}  // namespace
+
+Tensor MakeParameter(const Array& values) {
+  const absl::StatusOr<Device> device = xm::xla_device();
+  if (!device.ok()) {
+    FailThread(base::WithContext(device.status(), "the device of a module's parameters"));
+    return Tensor();
+  }
+  return device_data(values, *device);
+}
+
+// ---- Registration ----
+
+bool Module::CheckName(const std::string& name) const {
+  const auto used = [&](const auto& list) {
+    return std::any_of(list.begin(), list.end(),
+                       [&](const auto& entry) { return entry.first == name; });
+  };
+  const bool is_buffer = std::any_of(buffers_.begin(), buffers_.end(),
+                                     [&](const Buffer& b) { return b.name == name; });
+  if (!name.empty() && name.find('.') == std::string::npos && !used(parameters_) &&
+      !used(modules_) && !is_buffer) {
+    return true;
+  }
+  FailThread(absl::InvalidArgumentError(
+      absl::StrCat("the name \"", name,
+                   "\" of a module's member must not be empty, contain '.', "
+                   "or be used twice")));
+  return false;
+}
+
+Tensor Module::register_parameter(const std::string& name, Tensor tensor, bool requires_grad) {
+  if (!tensor.defined() || !CheckName(name)) return tensor;
+  if (!tensor.is_leaf()) {
+    return FailOp("register_parameter", {tensor},
+                  absl::StrCat("the parameter \"", name, "\" must be a leaf; use detach().clone()"),
+                  SourceLocation());
+  }
+  if (requires_grad) tensor.requires_grad_();
+  parameters_.emplace_back(name, tensor);
+  return tensor;
+}
+
+Tensor Module::register_buffer(const std::string& name, Tensor tensor, bool persistent) {
+  if (tensor.defined() && CheckName(name)) buffers_.push_back({name, tensor, persistent});
+  return tensor;
+}
+
+void Module::AddModule(const std::string& name, std::shared_ptr<Module> module) {
+  if (module != nullptr && CheckName(name)) modules_.emplace_back(name, std::move(module));
+}
+
+// ---- Contents ----
+
+void Module::Collect(const std::string& prefix, bool recurse, bool buffers, bool persistent_only,
+                     NamedTensors& out) const {
+  if (!buffers) {
+    for (const auto& [name, x] : parameters_) out.emplace_back(prefix + name, x);
+  } else {
+    for (const Buffer& b : buffers_) {
+      if (b.persistent || !persistent_only) out.emplace_back(prefix + b.name, b.tensor);
+    }
+  }
+  if (!recurse) return;
+  for (const auto& [name, module] : modules_) {
+    module->Collect(absl::StrCat(prefix, name, "."), recurse, buffers, persistent_only, out);
+  }
+}
+
+NamedTensors Module::named_parameters(bool recurse) const {
+  NamedTensors all, once;
+  Collect("", recurse, false, false, all);
+  std::set<const TensorImpl*> seen;
+  for (auto& entry : all) {
+    if (seen.insert(entry.second.impl().get()).second) once.push_back(std::move(entry));
+  }
+  return once;
+}
+
+NamedTensors Module::named_buffers(bool recurse) const {
+  NamedTensors all;
+  Collect("", recurse, true, false, all);
+  return all;
+}
+
+Tensors Module::parameters(bool recurse) const {
+  Tensors out;
+  for (auto& [name, x] : named_parameters(recurse)) out.push_back(x);
+  return out;
+}
+
+Tensors Module::buffers(bool recurse) const {
+  Tensors out;
+  for (auto& [name, x] : named_buffers(recurse)) out.push_back(x);
+  return out;
+}
+
+std::vector<std::shared_ptr<Module>> Module::children() const {
+  std::vector<std::shared_ptr<Module>> out;
+  for (const auto& [name, module] : modules_) out.push_back(module);
+  return out;
+}
+
+void Module::apply(const std::function<void(const std::string& path, Module& module)>& fn) {
+  fn("", *this);
+  for (const auto& [name, module] : modules_) {
+    const std::string prefix = name;
+    module->apply([&](const std::string& path, Module& at) {
+      fn(path.empty() ? prefix : absl::StrCat(prefix, ".", path), at);
+    });
+  }
+}
+
+// ---- State ----
+
+void Module::train(bool on) {
+  training_ = on;
+  for (const auto& [name, module] : modules_) module->train(on);
+}
+
+void Module::to(const Device& device) {
+  for (const Tensors& list : {parameters(), buffers()}) {
+    for (const Tensor& x : list) Rewrite(x, device, x.dtype());
+  }
+}
+
+void Module::to(DType dtype) {
+  for (const Tensors& list : {parameters(), buffers()}) {
+    for (const Tensor& x : list) {
+      if (base::IsFloat(x.dtype())) Rewrite(x, x.device(), dtype);
+    }
+  }
+}
+
+void Module::zero_grad(bool set_to_none) {
+  for (Tensor& x : parameters()) {
+    if (!x.grad().defined()) continue;
+    if (set_to_none) {
+      x.set_grad(Tensor());
+    } else {
+      const no_grad guard;
+      x.grad().detach().zero_();
+    }
+  }
+}
+
+void Module::requires_grad_(bool requires_grad) {
+  for (Tensor& x : parameters()) x.requires_grad_(requires_grad);
+}
+
+// ---- state_dict ----
+
+// Each module's parameters, then its buffers, then its children, as in PyTorch.
+NamedTensors Module::state_dict(const std::string& prefix) const {
+  NamedTensors out;
+  for (const auto& [name, x] : parameters_) out.emplace_back(prefix + name, x);
+  for (const Buffer& b : buffers_) {
+    if (b.persistent) out.emplace_back(prefix + b.name, b.tensor);
+  }
+  for (const auto& [name, module] : modules_) {
+    for (auto& entry : module->state_dict(absl::StrCat(prefix, name, "."))) {
+      out.push_back(std::move(entry));
+    }
+  }
+  return out;
+}
+
+absl::StatusOr<base::NamedArrays> Module::state_arrays() const {
+  base::NamedArrays arrays;
+  for (const auto& [name, x] : state_dict()) {
+    PENSTOCK_ASSIGN_OR_RETURN(Array values, x.cpu());
+    arrays.Append(name, std::move(values));
+  }
+  return arrays;
+}
+
+absl::Status Module::load_state_dict(const base::NamedArrays& arrays, bool strict) {
+  std::vector<std::string> missing, unexpected;
+  std::set<std::string> known;
+  std::vector<std::pair<Tensor, Array>> changes;
+  for (const auto& [name, x] : state_dict()) {
+    known.insert(name);
+    const Array* values = arrays.Find(name);
+    if (values == nullptr) {
+      missing.push_back(name);
+      continue;
+    }
+    if (!(values->shape() == x.sizes())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("load_state_dict: the shape of ", name, " is ", values->shape().ToString(),
+                       " in the arrays, and ", x.sizes().ToString(), " in the module"));
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(Array converted, values->Cast(x.dtype()));
+    changes.emplace_back(x, std::move(converted));
+  }
+  for (const auto& [name, values] : arrays) {
+    if (known.count(name) == 0) unexpected.push_back(name);
+  }
+  if (strict && (!missing.empty() || !unexpected.empty())) {
+    std::string text = "load_state_dict:";
+    if (!missing.empty()) absl::StrAppend(&text, " missing names: ", absl::StrJoin(missing, ", "));
+    if (!unexpected.empty()) {
+      absl::StrAppend(&text, missing.empty() ? "" : ";",
+                      " unexpected names: ", absl::StrJoin(unexpected, ", "));
+    }
+    return absl::InvalidArgumentError(absl::StrCat(text, "; strict = false ignores them"));
+  }
+  for (const auto& [x, values] : changes) {
+    internal::SetContents(x, device_data(values, x.device()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace penstock::lazy::nn

@@ -1,0 +1,204 @@
+// Modules: registration, state_dict and PyTorch's files, initial values, wrong uses.
+#include "penstock/lazy/nn/modules.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/io/file_system.h"
+#include "penstock/lazy/nn/init.h"
+#include "penstock/lazy/nn/recurrent.h"
+#include "penstock/lazy/nn/transformer.h"
+#include "penstock/lazy/random.h"
+#include "penstock/lazy/testing/tensors.h"
+#include "penstock/save/save.h"
+
+namespace penstock::lazy::modules_test {
+
+using test::ErrorOf;
+using test::Make;
+using test::TestDevice;
+using test::ValuesOf;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The example of module.h.
+struct Net : nn::Module {
+  nn::Linear fc1 = register_module("fc1", nn::Linear(6, 4));
+  nn::Linear fc2 = register_module("fc2", nn::Linear(4, 2, {.bias = false}));
+  nn::Dropout dropout = register_module("dropout", nn::Dropout(0.5));
+  nn::BatchNorm1d norm = register_module("norm", nn::BatchNorm1d(2));
+  Tensor forward(const Tensor& x) { return norm(fc2(dropout(relu(fc1(flatten(x, 1)))))); }
+};
+
+std::vector<std::string> NamesOf(const nn::NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, x] : tensors) names.push_back(name);
+  return names;
+}
+
+TEST(Modules, NamesAreThoseOfPyTorch) {
+  Net net;
+  EXPECT_THAT(NamesOf(net.named_parameters()),
+              ElementsAre("fc1.weight", "fc1.bias", "fc2.weight", "norm.weight", "norm.bias"));
+  EXPECT_THAT(NamesOf(net.state_dict()),
+              ElementsAre("fc1.weight", "fc1.bias", "fc2.weight", "norm.weight", "norm.bias",
+                          "norm.running_mean", "norm.running_var", "norm.num_batches_tracked"));
+  std::vector<std::string> paths;
+  net.apply([&](const std::string& path, nn::Module&) { paths.push_back(path); });
+  EXPECT_THAT(paths, ElementsAre("", "fc1", "fc2", "dropout", "norm"));
+  const nn::LSTM lstm(3, 2, {.num_layers = 2, .bias = false, .bidirectional = true});
+  EXPECT_THAT(
+      NamesOf(lstm->named_parameters()),
+      ElementsAre("weight_ih_l0", "weight_hh_l0", "weight_ih_l0_reverse", "weight_hh_l0_reverse",
+                  "weight_ih_l1", "weight_hh_l1", "weight_ih_l1_reverse", "weight_hh_l1_reverse"));
+  const nn::MultiheadAttention attention(4, 2);
+  EXPECT_THAT(NamesOf(attention->state_dict()),
+              ElementsAre("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"));
+}
+
+TEST(Modules, TrainEvalGradAndMoving) {
+  Net net;  // on the process's device
+  net.to(TestDevice());
+  net.eval();
+  EXPECT_FALSE(net.dropout->is_training());
+  const Tensor x = Make({3, 6}, std::vector<float>(18, 1));
+  EXPECT_EQ(ValuesOf(net.forward(x)), ValuesOf(net.forward(x)));
+  net.train();
+  net.forward(x).sum().backward();
+  EXPECT_TRUE(net.fc1->weight.grad().defined());
+  net.zero_grad();
+  EXPECT_FALSE(net.fc1->weight.grad().defined());
+  const auto impl = net.fc1->weight.impl();
+  const std::vector<float> before = ValuesOf(net.fc1->weight);
+  net.to(TestDevice(1));
+  EXPECT_EQ(net.fc1->weight.impl(), impl);  // an optimizer keeps it
+  EXPECT_EQ(net.fc1->weight.device(), TestDevice(1));
+  EXPECT_EQ(ValuesOf(net.fc1->weight), before);
+  net.to(kBFloat16);
+  EXPECT_EQ(net.fc1->weight.dtype(), kBFloat16);
+  EXPECT_EQ(net.norm->num_batches_tracked.dtype(), kLong);
+  EXPECT_TRUE(net.fc1->weight.requires_grad());
+  net.requires_grad_(false);
+  EXPECT_FALSE(net.fc1->weight.requires_grad());
+}
+
+TEST(Modules, StateGoesThroughFilesOfPyTorch) {
+  manual_seed(1);
+  Net net;
+  const auto arrays = net.state_arrays();
+  ASSERT_TRUE(arrays.ok()) << arrays.status();
+  auto& fs = *io::FileSystem::Default();
+  const std::string file = ::testing::TempDir() + "/modules_test_state.pt";
+  ASSERT_TRUE(save::WriteWeights(fs, file, {.arrays = *arrays}).ok());
+  const auto read = save::ReadWeights(fs, file);
+  ASSERT_TRUE(read.ok()) << read.status();
+  Net other;
+  EXPECT_NE(ValuesOf(other.fc1->weight), ValuesOf(net.fc1->weight));
+  const absl::Status loaded = other.load_state_dict(read->arrays);
+  ASSERT_TRUE(loaded.ok()) << loaded;
+  EXPECT_EQ(ValuesOf(other.fc1->weight), ValuesOf(net.fc1->weight));
+}
+
+TEST(Modules, LoadStateDictNamesWhatDoesNotFit) {
+  Net net;
+  base::NamedArrays arrays = *net.state_arrays(), renamed;
+  for (const auto& [name, array] : arrays) {
+    renamed.Append(name == "fc1.bias" ? "fc1.offset" : name, array);
+  }
+  const absl::Status strict = net.load_state_dict(renamed);
+  EXPECT_THAT(std::string(strict.message()),
+              AllOf(HasSubstr("missing names: fc1.bias"), HasSubstr("unexpected names: fc1.offset"),
+                    HasSubstr("strict = false")));
+  EXPECT_TRUE(net.load_state_dict(renamed, /*strict=*/false).ok());
+  arrays.Set("fc2.weight", Array::Zeros(kFloat, {4, 2}));
+  EXPECT_THAT(std::string(net.load_state_dict(arrays).message()),
+              HasSubstr("the shape of fc2.weight is [4,2] in the arrays, and [2,4] in the module"));
+}
+
+TEST(Modules, MessagesOfWrongUses) {
+  nn::Module module;
+  module.register_parameter("a.b", Make({1}, {1}));
+  EXPECT_THAT(ErrorOf(Make({1}, {1})), HasSubstr("must not be empty, contain '.', or be used"));
+  nn::Linear(0, 3);
+  EXPECT_THAT(ErrorOf(Make({1}, {1})), HasSubstr("Linear: the numbers of features"));
+  nn::Conv2d(3, 4, 3, {.groups = 2});
+  EXPECT_THAT(ErrorOf(Make({1}, {1})), HasSubstr("groups (2) must divide the channels (3, 4)"));
+  nn::MultiheadAttention(6, 4);
+  EXPECT_THAT(ErrorOf(Make({1}, {1})), HasSubstr("embed_dim (6)"));
+  EXPECT_THAT(ErrorOf(nn::BatchNorm2d(3)(Make({2, 3}, std::vector<float>(6)))),
+              AllOf(HasSubstr("BatchNorm2d"), HasSubstr("expects 4 dims")));
+  nn::Sequential list({nn::ReLU(), nn::LSTM(2, 2)});
+  EXPECT_THAT(ErrorOf(list(Make({1, 2}, {1, 2}))), HasSubstr("the module has no forward(Tensor)"));
+  EXPECT_FALSE(list[5].ptr());
+  EXPECT_THAT(ErrorOf(Make({1}, {1})), HasSubstr("there is no module 5 in a list of 2"));
+  EXPECT_THAT(ErrorOf(nn::LSTM(3, 2)(Make({4, 1, 2}, std::vector<float>(8))).output),
+              HasSubstr("expects [T, N, 3]"));
+}
+
+// ---- Initial values ----
+
+struct Range {
+  double low, high, mean, deviation;
+};
+Range RangeOf(const Tensor& x) {
+  Range range{1e30, -1e30, 0, 0};
+  const std::vector<float> values = ValuesOf(x);
+  for (float v : values) {
+    range.low = std::min<double>(range.low, v);
+    range.high = std::max<double>(range.high, v);
+    range.mean += v / static_cast<double>(values.size());
+  }
+  for (float v : values) range.deviation += (v - range.mean) * (v - range.mean);
+  range.deviation = std::sqrt(range.deviation / static_cast<double>(values.size()));
+  return range;
+}
+
+TEST(Modules, InitialValuesHavePyTorchsDistributions) {
+  manual_seed(2);
+  const nn::Linear linear(400, 100);
+  const Range weight = RangeOf(linear->weight), bias = RangeOf(linear->bias);
+  EXPECT_NEAR(weight.high, 0.05, 1e-4);  // 1 / sqrt(400)
+  EXPECT_NEAR(weight.low, -0.05, 1e-4);
+  EXPECT_NEAR(weight.deviation, 0.1 / std::sqrt(12.0), 1e-3);
+  EXPECT_LE(bias.high, 0.05);
+  EXPECT_GT(bias.high, 0.03);
+  EXPECT_NEAR(RangeOf(nn::Conv2d(16, 64, 5)->weight).high, 0.05, 1e-4);
+  EXPECT_NEAR(RangeOf(nn::Embedding(200, 100)->weight).deviation, 1, 0.03);
+  EXPECT_NEAR(RangeOf(nn::GRU(10, 100)->parameters()[0]).high, 0.1, 1e-3);
+
+  const Tensor x = zeros({200, 50, 2}, {.device = TestDevice()});
+  ASSERT_TRUE(xm::mark_step().ok());
+  // fan_in 100, fan_out 400.
+  EXPECT_NEAR(RangeOf(nn::init::xavier_uniform_(x, 2)).high, 2 * std::sqrt(6.0 / 500), 1e-3);
+  EXPECT_NEAR(RangeOf(nn::init::xavier_normal_(x)).deviation, std::sqrt(2.0 / 500), 2e-3);
+  EXPECT_NEAR(RangeOf(nn::init::kaiming_normal_(x, 0, "fan_out", "relu")).deviation,
+              std::sqrt(2.0 / 400), 2e-3);
+  EXPECT_NEAR(RangeOf(nn::init::kaiming_uniform_(x, std::sqrt(5.0))).high, 0.1, 1e-3);
+  const Range cut = RangeOf(nn::init::trunc_normal_(x, 1, 1, 0.5, 2));
+  EXPECT_GE(cut.low, 0.5);
+  EXPECT_LE(cut.high, 2);
+  EXPECT_NEAR(cut.low, 0.5, 0.01);
+  EXPECT_EQ(RangeOf(nn::init::constant_(x, 3)).low, 3);
+  const Tensor square = zeros({8, 20}, {.device = TestDevice()});
+  ASSERT_TRUE(xm::mark_step().ok());
+  nn::init::orthogonal_(square, 3);
+  const std::vector<float> product = ValuesOf(matmul(square, t(square)));
+  for (int i = 0; i < 64; ++i) EXPECT_NEAR(product[i], i % 9 == 0 ? 9 : 0, 1e-4);
+  nn::init::xavier_uniform_(zeros(3, {.device = TestDevice()}));
+  EXPECT_THAT(ErrorOf(square), HasSubstr("fans require 2 dims or more"));
+}
+
+// As torch.manual_seed before making a model.
+TEST(Modules, SeedsRepeatInitialValues) {
+  manual_seed(9);
+  const nn::Linear a(3, 3), b(3, 3);
+  manual_seed(9);
+  const nn::Linear c(3, 3);
+  EXPECT_EQ(ValuesOf(a->weight), ValuesOf(c->weight));
+  EXPECT_NE(ValuesOf(a->weight), ValuesOf(b->weight));
+}
+
+}  // namespace penstock::lazy::modules_test

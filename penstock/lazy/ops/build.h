@@ -1,0 +1,56 @@
+// What the functions of ops/*.cc share: checked dims, type promotion, views. Internal to room lazy.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+#include "penstock/ir/ops.h"
+#include "penstock/lazy/operand.h"
+#include "penstock/lazy/ops.h"
+#include "penstock/lazy/tensor.h"
+
+namespace penstock::lazy::internal {
+
+// ---- Dims ----
+// `dim` counted from the front. False, and an error of the operation, if it is not a dim of x.
+// `extra`: the number of dims more that are valid (1 for unsqueeze). A scalar has dims 0 and -1.
+bool ResolveDim(absl::string_view name, const Tensor& x, int64_t& dim, SourceLocation where,
+                int extra = 0);
+// The same for a list; an empty one becomes all dims. Duplicates are errors.
+bool ResolveDims(absl::string_view name, const Tensor& x, const Sizes& given, ir::Axes& dims,
+                 SourceLocation where);
+
+// ---- Types ----
+// torch.result_type: tensors of one dim or more decide, then scalar tensors, then numbers, each
+// only if of a higher kind (bool, integer, float).
+DType ResultType(absl::Span<const Operand> operands);
+DType PromoteTypes(DType a, DType b);
+// The type itself if it is a float, else float32.
+DType FloatType(DType dtype);
+bool IsFloatTensor(const Tensor& x);
+
+// An elementwise operation of operands that are converted to `dtype` first (a number becomes a
+// scalar value).
+Tensor Promoted(absl::string_view name, absl::Span<const Operand> operands, DType dtype,
+                const std::function<ir::Value(const ir::Values&)>& build);
+// One operand, converted to float.
+Tensor FloatOp(absl::string_view name, const Tensor& x, SourceLocation where,
+               ir::Value (*build)(ir::Value));
+
+// ---- Values ----
+ir::Value ScalarValue(ir::Graph& graph, DType dtype, double value);
+// x in f32 unless it is f32 or f64 already.
+ir::Value Widened(ir::Value x);
+// A nonnegative index for one that may count from the end of an axis of this extent.
+ir::Value WrapIndex(ir::Value index, int64_t extent);
+
+// Whether an autocast scope is open on this thread, and the tensors in its type for this operation
+// (amp.h); the tensors themselves otherwise.
+Tensor Cast(absl::string_view name, const Tensor& x);
+void CastAll(absl::string_view name, absl::Span<Tensor* const> tensors);
+
+}  // namespace penstock::lazy::internal

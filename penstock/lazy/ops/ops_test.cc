@@ -1,0 +1,170 @@
+// Wrong uses of functions, and what tests/lazy does not compare with PyTorch: random numbers.
+#include "penstock/lazy/ops.h"
+
+#include <cmath>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/lazy/metrics.h"
+#include "penstock/lazy/random.h"
+#include "penstock/lazy/testing/tensors.h"
+
+namespace penstock::lazy::ops_test {
+
+using test::ErrorOf;
+using test::Make;
+using test::TestDevice;
+using test::ValuesOf;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Ops, MessagesNameOperationLineAndShapes) {
+  const Tensor x = Make({2, 3}, {1, 2, 3, 4, 5, 6}), y = Make({4}, {1, 2, 3, 4});
+  EXPECT_THAT(ErrorOf(x + y), AllOf(HasSubstr("add"), HasSubstr("ops_test.cc:"),
+                                    HasSubstr("f32[2,3]"), HasSubstr("f32[4]")));
+  EXPECT_THAT(ErrorOf(sum(x, 2)),
+              AllOf(HasSubstr("sum"), HasSubstr("ops_test.cc:"),
+                    HasSubstr("dim 2 is out of range; valid dims are -2 to 1")));
+  EXPECT_THAT(ErrorOf(x.reshape({4, -1})), HasSubstr("shape (4, -1) does not fit 6 elements"));
+  EXPECT_THAT(ErrorOf(reshape(x, {-1, -1})), HasSubstr("only one size may be -1"));
+  EXPECT_THAT(ErrorOf(matmul(x, x)),
+              HasSubstr("the last size of the first operand (3) must equal the rows of the second "
+                        "(2)"));
+  EXPECT_THAT(ErrorOf(matmul(x, x.to(kDouble))), HasSubstr("must have one dtype"));
+  EXPECT_THAT(ErrorOf(bmm(x, x)), HasSubstr("matmul() takes other ranks"));
+  EXPECT_THAT(ErrorOf(mean(x > 2)), HasSubstr("expects floats"));
+  EXPECT_THAT(ErrorOf((x > 1) - (x > 2)), HasSubstr("bools cannot be subtracted"));
+  EXPECT_THAT(ErrorOf(lazy::where(x, x, x)), HasSubstr("the condition must be bool"));
+  EXPECT_THAT(ErrorOf(masked_fill(x, x, 0)), HasSubstr("the mask must be bool"));
+  EXPECT_THAT(ErrorOf(add(1, 2)), HasSubstr("at least one argument must be a tensor"));
+  EXPECT_THAT(ErrorOf(div(x, x, "up")), HasSubstr("\"trunc\" or \"floor\", got \"up\""));
+  EXPECT_THAT(ErrorOf(clamp(x)), HasSubstr("min or max is required"));
+  EXPECT_THAT(ErrorOf(topk(x, 5).values), HasSubstr("k (5) must be from 0"));
+  EXPECT_THAT(ErrorOf(x + Tensor()), HasSubstr("undefined"));
+}
+
+TEST(Ops, MessagesOfShapesAndIndices) {
+  const Tensor x = Make({2, 3}, {1, 2, 3, 4, 5, 6});
+  EXPECT_THAT(ErrorOf(permute(x, {0, 0})), HasSubstr("must contain each dim once"));
+  EXPECT_THAT(ErrorOf(expand(x, {3, 3})), HasSubstr("except where those are 1"));
+  EXPECT_THAT(ErrorOf(narrow(x, 1, 2, 2)), HasSubstr("exceed the size 3 of dim 1"));
+  EXPECT_THAT(ErrorOf(select(x, 0, 2)), HasSubstr("index 2 is out of range for dim 0 of size 2"));
+  EXPECT_THAT(ErrorOf(slice(x, 0, 0, 2, -1)), HasSubstr("use flip()"));
+  EXPECT_THAT(ErrorOf(t(unsqueeze(x, 0))), HasSubstr("transpose(dim0, dim1)"));
+  EXPECT_THAT(ErrorOf(cat({})), HasSubstr("the list of tensors is empty"));
+  EXPECT_THAT(ErrorOf(stack({x, t(x)})), HasSubstr("equal shapes"));
+  split(x, std::vector<int64_t>{1, 2}, 0);
+  EXPECT_THAT(ErrorOf(x), HasSubstr("sizes (1, 2) must add up to the size of dim 0, 2"));
+  EXPECT_THAT(ErrorOf(index(x, {0, 1, 2})), HasSubstr("there are 3 indices for 2 dims"));
+  EXPECT_THAT(ErrorOf(index(x, {x > 2})), HasSubstr("use where() or masked_fill()"));
+  EXPECT_THAT(ErrorOf(index(x, {x})), HasSubstr("indices must be integers"));
+  EXPECT_THAT(ErrorOf(gather(x, 0, arange(2, {.device = TestDevice()}))),
+              HasSubstr("as many dims as the tensor"));
+  EXPECT_THAT(ErrorOf(einsum("ij,jk->ik", {x})), HasSubstr("has 2 operands, 1 were passed"));
+  EXPECT_THAT(ErrorOf(einsum("ijk->i", {x})), HasSubstr("operand 0, which has 2 dims"));
+  EXPECT_THAT(ErrorOf(einsum("ii->i", {x})), HasSubstr("repeats an index"));
+  EXPECT_THAT(ErrorOf(nonzero(x)), HasSubstr("depends on values"));
+  EXPECT_THAT(ErrorOf(masked_select(x, x > 2)), HasSubstr("where() or masked_fill()"));
+  EXPECT_THAT(ErrorOf(unique(x)), HasSubstr("cpu()"));
+  Tensor wide = expand(Make({1}, {1}), {3});
+  wide.add_(1.0);
+  EXPECT_THAT(ErrorOf(wide), HasSubstr("use clone() first"));
+}
+
+// An error does not affect what is recorded after it was read.
+TEST(Ops, RecordingGoesOnAfterAnError) {
+  const Tensor x = Make({2}, {1, 2});
+  EXPECT_NE(ErrorOf(sum(x, 7)), "");
+  EXPECT_THAT(ValuesOf(x * 2), ElementsAre(2, 4));
+}
+
+TEST(Ops, EmptyTensors) {
+  const Tensor x = Make({0, 3}, {});
+  EXPECT_THAT(ValuesOf(sum(x, 0)), ElementsAre(0, 0, 0));
+  EXPECT_EQ(cat({x, Make({1, 3}, {1, 2, 3})}).size(0), 1);
+  EXPECT_TRUE(std::isnan(ValuesOf(mean(x))[0]));
+  EXPECT_EQ(matmul(x, Make({3, 2}, std::vector<float>(6))).size(0), 0);
+  EXPECT_THAT(ErrorOf(argmax(x)), HasSubstr("at least one element"));
+}
+
+// ---- Random numbers ----
+
+struct Moments {
+  double mean, variance;
+};
+Moments MomentsOf(const std::vector<float>& values) {
+  double sum = 0, squares = 0;
+  for (float v : values) sum += v;
+  const double mean = sum / static_cast<double>(values.size());
+  for (float v : values) squares += (v - mean) * (v - mean);
+  return {mean, squares / static_cast<double>(values.size())};
+}
+
+// Bounds of five standard errors of 40000 draws.
+TEST(Random, HasTheDistributions) {
+  manual_seed(3);
+  const TensorOptions on{.device = TestDevice()};
+  const Tensor u = rand(40000, on), z = randn(40000, on);
+  Tensor normal = zeros(40000, on), uniform = zeros(40000, on), half = zeros(40000, on);
+  normal.normal_(3, 2);
+  uniform.uniform_(-1, 3);
+  half.bernoulli_(0.25);
+  const Tensor b = bernoulli(full(40000, 0.7, on)), i = randint(2, 6, 40000, on).to(kFloat);
+  const Tensor m = multinomial(Make({3}, {1, 0, 3}), 40000, true).to(kFloat);
+  ASSERT_TRUE(xm::mark_step().ok());
+  const auto expect = [](const Tensor& x, double mean, double variance) {
+    const Moments got = MomentsOf(ValuesOf(x));
+    EXPECT_NEAR(got.mean, mean, 5 * std::sqrt(variance / 40000));
+    EXPECT_NEAR(got.variance, variance, 0.06 * variance);
+  };
+  expect(u, 0.5, 1 / 12.0);
+  expect(z, 0, 1);
+  expect(normal, 3, 4);
+  expect(uniform, 1, 16 / 12.0);
+  expect(half, 0.25, 0.1875);
+  expect(b, 0.7, 0.21);
+  expect(i, 3.5, 15 / 12.0);
+  expect(m, 1.5, 0.75);  // 0 with probability 1/4, 2 with 3/4
+}
+
+TEST(Random, PermutationsAndDrawsWithoutReplacement) {
+  manual_seed(1);
+  const Tensor order = randperm(50, {.device = TestDevice()}).to(kFloat);
+  const Tensor drawn = multinomial(Make({2, 4}, {1, 2, 3, 4, 4, 3, 2, 1}), 4).to(kFloat);
+  const std::vector<float> values = ValuesOf(order), choices = ValuesOf(drawn);
+  EXPECT_EQ(std::set<float>(values.begin(), values.end()).size(), 50u);
+  EXPECT_FALSE(std::is_sorted(values.begin(), values.end()));
+  EXPECT_EQ(std::set<float>(choices.begin(), choices.begin() + 4).size(), 4u);
+  EXPECT_THAT(ErrorOf(multinomial(Make({2}, {1, 1}), 3)), HasSubstr("without replacement"));
+  EXPECT_THAT(ErrorOf(randint(4, 4, 3, {.device = TestDevice()})),
+              HasSubstr("low (4) must be below high (4)"));
+}
+
+// The generator's key is data of the device: steps share a program and draw other numbers.
+TEST(Random, SeedsRepeatAndStepsShareAProgram) {
+  const TensorOptions on{.device = TestDevice()};
+  const auto step = [&] {
+    const Tensor drawn = rand(4, on) + randn(4, on);
+    EXPECT_TRUE(xm::mark_step().ok());
+    return ValuesOf(drawn);
+  };
+  manual_seed(17);
+  const std::vector<float> first = step();
+  const int64_t compiled = met::counter_value("UncachedCompile").value_or(0);
+  const std::vector<float> second = step();
+  EXPECT_EQ(met::counter_value("UncachedCompile").value_or(0), compiled);
+  EXPECT_NE(first, second);
+  const Tensor state = get_rng_state(TestDevice());
+  const std::vector<float> third = step();
+  set_rng_state(state);
+  EXPECT_EQ(step(), third);
+  manual_seed(17);
+  EXPECT_EQ(step(), first);
+  manual_seed(18);
+  EXPECT_NE(step(), first);
+}
+
+}  // namespace penstock::lazy::ops_test

@@ -1,0 +1,137 @@
+// Optimizers: programs shared over steps and rates, state_dict, wrong uses. Formulas: tests/lazy.
+#include "penstock/lazy/optim/optimizers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "penstock/lazy/metrics.h"
+#include "penstock/lazy/optim/lr_scheduler.h"
+#include "penstock/lazy/testing/tensors.h"
+
+namespace penstock::lazy::optimizers_test {
+
+using test::ErrorOf;
+using test::Make;
+using test::TestDevice;
+using test::ValuesOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+int64_t Compiled() { return met::counter_value("UncachedCompile").value_or(0); }
+
+// Makes a step with the gradient of sum(param * factor).
+void Step(optim::Optimizer& optimizer, const Tensor& param, const Tensor& factor) {
+  optimizer.zero_grad();
+  sum(param * factor).backward();
+  optimizer.step();
+  ASSERT_TRUE(xm::mark_step().ok());
+}
+
+TEST(Optimizers, StepsAndRatesShareAProgram) {
+  const Tensor param = Make({2}, {1, 2}, true), factor = Make({2}, {1, -1});
+  optim::SGD sgd({param}, {.lr = 0.5, .momentum = 0.9});
+  Step(sgd, param, factor);
+  EXPECT_THAT(ValuesOf(param), ElementsAre(0.5, 2.5));
+  const int64_t compiled = Compiled();
+  optim::lr_scheduler::ExponentialLR scheduler(sgd, 0.5);
+  for (int i = 0; i < 3; ++i) {
+    scheduler.step();
+    Step(sgd, param, factor);
+  }
+  EXPECT_EQ(Compiled(), compiled);
+  EXPECT_DOUBLE_EQ(sgd.param_groups()[0].options.at("lr"), 0.0625);
+}
+
+TEST(Optimizers, OneCycleMomentumSharesAProgram) {
+  const Tensor param = Make({2}, {1, 2}, true), factor = Make({2}, {1, -1});
+  optim::Adam adam({param}, {.lr = 0.5});
+  optim::lr_scheduler::OneCycleLR scheduler(adam, 0.1, {.total_steps = 10});
+  Step(adam, param, factor);
+  const int64_t compiled = Compiled();
+  for (int i = 0; i < 4; ++i) {
+    scheduler.step();
+    Step(adam, param, factor);
+  }
+  EXPECT_EQ(Compiled(), compiled);
+  for (int i = 0; i < 6; ++i) scheduler.step();
+  EXPECT_THAT(ErrorOf(param), HasSubstr("total_steps = 10"));
+}
+
+TEST(Optimizers, ParametersWithoutGradientStay) {
+  const Tensor a = Make({1}, {1}, true), b = Make({1}, {1}, true), factor = Make({1}, {1});
+  optim::AdamW adam({a, b}, {.lr = 0.1});
+  Step(adam, a, factor);
+  EXPECT_THAT(ValuesOf(b), ElementsAre(1));
+  // b's first update, a's second: each has its own count.
+  const Tensor c = Make({1}, {1}, true);
+  optim::AdamW other({c}, {.lr = 0.1});
+  Step(adam, b, factor);
+  Step(other, c, factor);
+  EXPECT_EQ(ValuesOf(b), ValuesOf(c));
+}
+
+TEST(Optimizers, StateContinuesInAnotherOptimizer) {
+  const Tensor factor = Make({2}, {1, -2});
+  for (const bool rms : {false, true}) {
+    const auto make = [&](const Tensor& param) -> std::unique_ptr<optim::Optimizer> {
+      if (rms)
+        return std::make_unique<optim::RMSprop>(Tensors{param},
+                                                optim::RMSpropOptions{.momentum = 0.5});
+      return std::make_unique<optim::Adam>(Tensors{param},
+                                           optim::AdamOptions{.lr = 0.1, .amsgrad = true});
+    };
+    const Tensor a = Make({2}, {1, 2}, true);
+    auto first = make(a);
+    for (int i = 0; i < 2; ++i) Step(*first, a, factor);
+    const auto state = first->state_dict();
+    ASSERT_TRUE(state.ok()) << state.status();
+    const Tensor b = tensor(*a.cpu(), TestDevice(), true);
+    auto second = make(b);
+    ASSERT_TRUE(second->load_state_dict(*state).ok());
+    Step(*first, a, factor);
+    Step(*second, b, factor);
+    EXPECT_EQ(ValuesOf(a), ValuesOf(b));
+    if (!rms) {
+      EXPECT_EQ(state->Find("state/0/step")->item<float>(), 2);
+      EXPECT_NE(state->Find("state/0/exp_avg_sq"), nullptr);
+    }
+    base::NamedArrays wrong = *state;
+    wrong.Set(rms ? "state/0/square_avg" : "state/0/exp_avg", Array::Zeros(kFloat, {3}));
+    EXPECT_THAT(std::string(second->load_state_dict(wrong).message()), HasSubstr("float32[3]"));
+  }
+}
+
+TEST(Optimizers, SixteenBitParametersHaveWideState) {
+  Tensor param = Make({1}, {1}).to(kBFloat16).detach().clone();
+  param.requires_grad_();
+  optim::SGD sgd({param}, {.lr = 1e-4, .momentum = 0.9});
+  param.set_grad(Make({1}, {1}).to(kBFloat16));
+  sgd.step();
+  const auto state = sgd.state_dict();
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->Find("state/0/momentum_buffer")->dtype(), kFloat);
+  EXPECT_EQ(param.dtype(), kBFloat16);
+}
+
+TEST(Optimizers, MessagesOfWrongUses) {
+  const Tensor param = Make({1}, {1}, true), none = Make({1}, {1});
+  optim::SGD(Tensors{}, {.lr = 0.1});
+  EXPECT_THAT(ErrorOf(none), HasSubstr("SGD: there are no parameters"));
+  optim::SGD({param}, {.lr = -1});
+  EXPECT_THAT(ErrorOf(none), HasSubstr("lr must not be negative, got -1"));
+  optim::SGD({param}, {.nesterov = true});
+  EXPECT_THAT(ErrorOf(none), HasSubstr("nesterov requires a momentum and zero dampening"));
+  optim::Adam({param}, {.betas = {1, 0.9}});
+  EXPECT_THAT(ErrorOf(none), HasSubstr("beta1 must be from 0 to below 1"));
+  optim::Adam({{.params = {param}, .options = {{"rho", 1}}}});
+  EXPECT_THAT(ErrorOf(none), HasSubstr("there is no option rho"));
+  optim::SGD({{.params = {param}}, {.params = {param}}}, {});
+  EXPECT_THAT(ErrorOf(none), HasSubstr("more than one group"));
+  optim::SGD({param * 2}, {});
+  EXPECT_THAT(ErrorOf(none), HasSubstr("can only optimize float leaf tensors"));
+  optim::SGD sgd({param}, {});
+  optim::lr_scheduler::StepLR(sgd, 0);
+  EXPECT_THAT(ErrorOf(none), HasSubstr("step_size must be above 0, got 0"));
+}
+
+}  // namespace penstock::lazy::optimizers_test

@@ -1,0 +1,247 @@
+#include "penstock/lazy/tensor.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/ir/ops.h"
+#include "penstock/lazy/autograd.h"
+#include "penstock/lazy/context.h"
+#include "penstock/lazy/record.h"
+#include "penstock/lazy/tensor_impl.h"
+#include "penstock/lazy/trace.h"
+
+namespace penstock::lazy {
+
+// ---- Device ----
+
+Device::Device(std::shared_ptr<runtime::Client> client, int index)
+    : context_(Context::Of(std::move(client))), index_(index) {}
+
+const std::shared_ptr<runtime::Client>& Device::client() const {
+  static const std::shared_ptr<runtime::Client> kNone;
+  return valid() ? context_->client() : kNone;
+}
+
+std::string Device::ToString() const {
+  return valid() ? absl::StrCat("xla:", index_) : "an invalid device";
+}
+
+// ---- Type and place ----
+
+std::string Describe(const TensorImpl& impl) {
+  return absl::StrCat(impl.type().ToString(), " on ", impl.device.ToString());
+}
+
+DType Tensor::dtype() const { return defined() ? impl_->dtype : DType::kInvalid; }
+
+const Shape& Tensor::sizes() const {
+  static const Shape kScalar;
+  return defined() ? impl_->shape : kScalar;
+}
+
+int64_t Tensor::size(int64_t dim) const {
+  const int64_t rank = sizes().rank(), axis = dim < 0 ? dim + rank : dim;
+  if (!defined() || axis < 0 || axis >= rank) {
+    FailOp("size", {*this}, absl::StrCat("there is no dimension ", dim), {});
+    return 0;
+  }
+  return sizes().dim(static_cast<int>(axis));
+}
+
+int64_t Tensor::dim() const { return sizes().rank(); }
+int64_t Tensor::numel() const { return defined() ? sizes().num_elements() : 0; }
+Device Tensor::device() const { return defined() ? impl_->device : Device(); }
+std::string Tensor::ToString() const { return defined() ? Describe(*impl_) : "undefined"; }
+
+// ---- Values ----
+
+absl::StatusOr<Array> Tensor::cpu() const {
+  Recorder& recorder = Recorder::OfThread();
+  PENSTOCK_RETURN_IF_ERROR(recorder.TakeError());
+  if (!defined()) return absl::InvalidArgumentError("the value of an undefined tensor was read");
+  PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<DeviceData> contents,
+                            recorder.TraceOf(impl_->device).Materialize(impl_));
+  PENSTOCK_RETURN_IF_ERROR(contents->lost);
+  return impl_->device.context()->Get(contents->buffer);
+}
+
+absl::Status Tensor::NotOneElement() const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("item() requires a tensor with one element; it has ", numel()));
+}
+
+Tensor Tensor::to(const Device& device, SourceLocation where) const {
+  if (!defined() || !device.valid()) {
+    return FailOp("to", {*this}, "the tensor or the device is not valid", where);
+  }
+  if (device == impl_->device) return *this;
+  if (Recorder::OfThread().grad_enabled && impl_->requires_grad() && !impl_->is_leaf()) {
+    return FailOp("to", {*this}, "there are no gradients across devices; use detach()", where);
+  }
+  const absl::StatusOr<Array> values = cpu();
+  if (!values.ok()) {
+    FailThread(values.status());
+    return Tensor();
+  }
+  return tensor(*values, device, impl_->leaf_requires_grad);
+}
+
+Tensor Tensor::to(DType dtype, SourceLocation where) const {
+  if (defined() && dtype == impl_->dtype) return *this;
+  return Record("to", {*this}, where,
+                [dtype](const ir::Values& in) { return ir::Convert(in[0], dtype); });
+}
+
+// ---- Autograd ----
+
+bool Tensor::requires_grad() const { return defined() && impl_->requires_grad(); }
+bool Tensor::is_leaf() const { return !defined() || impl_->is_leaf(); }
+
+Tensor& Tensor::requires_grad_(bool requires_grad) {
+  const auto fail = [&](absl::string_view message) -> Tensor& {
+    FailOp("requires_grad_", {*this}, message, {});
+    return *this;
+  };
+  if (!defined()) return fail("the tensor is undefined");
+  if (!impl_->is_leaf()) {
+    return requires_grad ? *this
+                         : fail(
+                               "only leaf tensors can change it; use detach() for a tensor without "
+                               "gradient");
+  }
+  if (requires_grad && !base::IsFloat(impl_->dtype)) {
+    return fail("only tensors of floating point type can require gradients");
+  }
+  impl_->leaf_requires_grad = requires_grad;
+  return *this;
+}
+
+Tensor Tensor::grad() const { return defined() ? Tensor(impl_->grad) : Tensor(); }
+
+void Tensor::set_grad(const Tensor& grad) {
+  if (!defined()) {
+    FailOp("set_grad", {*this}, "the tensor is undefined", {});
+  } else if (grad.defined() &&
+             (!(grad.impl()->type() == impl_->type()) || !(grad.impl()->device == impl_->device))) {
+    FailOp("set_grad", {*this, grad}, "the gradient has another type, shape or device", {});
+  } else {
+    impl_->grad = grad.impl();
+  }
+}
+
+Tensor Tensor::detach() const {
+  return RecordView(
+      "detach", *this, {}, [](ir::Value x) { return x; },
+      [](ir::Value, ir::Value updated) { return updated; }, /*detached=*/true);
+}
+
+Tensor& Tensor::detach_() {
+  if (!defined()) {
+    FailOp("detach_", {*this}, "the tensor is undefined", {});
+  } else if (impl_->is_view()) {
+    FailOp("detach_", {*this}, "views cannot be detached in place; use detach()", {});
+  } else {
+    Recorder::OfThread().TraceOf(impl_->device).Detach(*impl_);
+  }
+  return *this;
+}
+
+void Tensor::backward(const Tensor& gradient, bool retain_graph, SourceLocation where) const {
+  autograd::backward({*this}, {gradient}, retain_graph, where);
+}
+
+// ---- In place ----
+
+Tensor& Tensor::copy_(const Tensor& source, SourceLocation where) {
+  if (defined() && source.defined() && !(source.impl()->device == impl_->device)) {
+    return copy_(source.to(impl_->device, where), where);
+  }
+  return RecordInPlace(
+      "copy_", *this, {source}, where,
+      [type = dtype(), shape = sizes()](const ir::Values& in) {
+        return ir::BroadcastTo(ir::Convert(in[1], type), shape);
+      },
+      /*overwrites=*/true);
+}
+
+Tensor& Tensor::fill_(double value) {
+  if (!defined()) {
+    FailOp("fill_", {*this}, "the tensor is undefined", {});
+    return *this;
+  }
+  const ir::TensorType type{dtype(), {}};
+  return copy_(
+      RecordOn(device(), "fill_", {}, {},
+               [&](ir::Graph& graph, const ir::Values&) { return ir::Splat(graph, type, value); }),
+      {});
+}
+
+Tensor& Tensor::zero_() { return fill_(0); }
+
+namespace {
+
+// The operand of an in-place operation in the target's type, which PyTorch allows if its kind is
+// not higher.
+ir::Value AsTarget(const ir::Value& operand, const ir::Value& target) {
+  return ir::Convert(operand, target.dtype());
+}
+
+bool IsHigherKind(const Tensor& other, const Tensor& target) {
+  return base::IsFloat(other.dtype()) && !base::IsFloat(target.dtype());
+}
+
+Tensor& InPlaceArithmetic(absl::string_view name, Tensor& target, const Tensor& other,
+                          SourceLocation where,
+                          const std::function<ir::Value(ir::Value, ir::Value)>& compute) {
+  if (target.defined() && other.defined() && IsHigherKind(other, target)) {
+    FailOp(name, {target, other}, "a float result can't be cast to the tensor's integer type",
+           where);
+    return target;
+  }
+  return RecordInPlace(name, target, {other}, where, [&](const ir::Values& in) {
+    return compute(in[0], AsTarget(in[1], in[0]));
+  });
+}
+
+}  // namespace
+
+Tensor& Tensor::add_(const Tensor& other, double alpha, SourceLocation where) {
+  return InPlaceArithmetic("add_", *this, other, where, [alpha](ir::Value x, ir::Value y) {
+    return x + (alpha == 1 ? y : y * alpha);
+  });
+}
+
+Tensor& Tensor::sub_(const Tensor& other, double alpha, SourceLocation where) {
+  return InPlaceArithmetic("sub_", *this, other, where, [alpha](ir::Value x, ir::Value y) {
+    return x - (alpha == 1 ? y : y * alpha);
+  });
+}
+
+Tensor& Tensor::mul_(const Tensor& other, SourceLocation where) {
+  return InPlaceArithmetic("mul_", *this, other, where,
+                           [](ir::Value x, ir::Value y) { return x * y; });
+}
+
+Tensor& Tensor::div_(const Tensor& other, SourceLocation where) {
+  if (defined() && !base::IsFloat(dtype())) {
+    FailOp("div_", {*this, other}, "a float result can't be cast to the tensor's integer type",
+           where);
+    return *this;
+  }
+  return InPlaceArithmetic("div_", *this, other, where,
+                           [](ir::Value x, ir::Value y) { return x / y; });
+}
+
+Tensor& Tensor::mul_(double factor, SourceLocation where) {
+  return RecordInPlace("mul_", *this, {}, where,
+                       [factor](const ir::Values& in) { return in[0] * factor; });
+}
+
+Tensor& Tensor::add_(double value, SourceLocation where) {
+  return RecordInPlace("add_", *this, {}, where,
+                       [value](const ir::Values& in) { return in[0] + value; });
+}
+
+}  // namespace penstock::lazy

@@ -1,0 +1,88 @@
+// TensorImpl: what Tensors refer to. Internal to the room.
+//
+// A tensor's contents are a storage's: the tensor is the storage itself (a root), or a view of
+// another tensor. A root has its contents as a buffer on the device, as a value of the graph that
+// its thread records (the open segment), or as both.
+//
+// Gradients. A leaf that requires one appears in a graph as a node that it shares with nothing, its
+// identity (stop_gradient of its contents): by it ir::Gradients finds the leaf. Invariant: the
+// value of a tensor that does not require a gradient depends on no identity differentiably. So
+// there are two values of a tensor that requires a gradient: the differentiable one, and the plain
+// one for no_grad, detach and the optimizer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+
+#include "penstock/lazy/tensor.h"
+
+namespace penstock::lazy {
+
+struct Segment;
+
+// A tensor's memory on a device. Roots of equal contents share it; it is donated to a program only
+// if nothing else refers to it.
+struct DeviceData {
+  runtime::Buffer buffer;
+  absl::Status lost;  // why the contents are gone; OK if they are not
+};
+
+class TensorImpl : public std::enable_shared_from_this<TensorImpl> {
+ public:
+  // A value of the open segment with that serial number, for contents of that version.
+  struct Cached {
+    uint64_t segment = 0, version = 0;
+    ir::Value value;
+  };
+
+  DType dtype = DType::kInvalid;
+  Shape shape;
+  Device device;
+  std::string name;  // of the operation that made it, for errors
+
+  // ---- A root ----
+  std::shared_ptr<DeviceData> data;      // the contents, unless they were only recorded
+  std::shared_ptr<DeviceData> replaces;  // the contents before the open segment replaced them
+  std::shared_ptr<Segment> segment;  // the open segment of `value`; null: the contents are `data`
+  ir::Value value;                   // differentiable if `history`
+  uint64_t version = 0;              // counts replacements of the contents
+  // Whether the contents depend on a leaf that requires a gradient (a non-leaf tensor).
+  bool history = false;
+  // Where the history is if the contents are `data`: a segment that was executed. Null: it leads to
+  // no leaf, or it was differentiated already without retain_graph (`freed`).
+  std::shared_ptr<Segment> origin;
+  ir::Value origin_value;
+  bool freed = false;
+  bool pending = false;  // in the trace's list of tensors
+
+  // ---- A view ----
+  std::shared_ptr<TensorImpl> parent;  // the tensor that this is a view of
+  std::function<ir::Value(ir::Value parent)> forward;
+  std::function<ir::Value(ir::Value parent, ir::Value update)> update;
+  bool detached = false;                  // without the parent's history
+  std::shared_ptr<DeviceData> view_data;  // a copy of the contents, for reads
+  uint64_t view_data_version = 0;
+
+  // ---- Both ----
+  bool leaf_requires_grad = false;  // a leaf by requires_grad_()
+  std::shared_ptr<TensorImpl> grad;
+  Cached plain, differentiable;
+
+  bool is_view() const { return parent != nullptr; }
+  TensorImpl& root() { return is_view() ? parent->root() : *this; }
+  bool requires_grad() const {
+    if (leaf_requires_grad) return true;
+    return is_view() ? !detached && base::IsFloat(dtype) && parent->requires_grad() : history;
+  }
+  bool is_leaf() const { return leaf_requires_grad || !requires_grad(); }
+  ir::TensorType type() const { return {dtype, shape}; }
+};
+
+// "f32[32,10] on xla:0"
+std::string Describe(const TensorImpl& impl);
+
+}  // namespace penstock::lazy

@@ -1,0 +1,303 @@
+#include "penstock/lazy/trace.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/ir/ops.h"
+#include "penstock/lazy/backward.h"
+#include "penstock/lazy/replicas.h"
+#include "penstock/lazy/step.h"
+
+namespace penstock::lazy {
+namespace {
+
+uint64_t NextSerial() {
+  static std::atomic<uint64_t> next{1};
+  return next++;
+}
+
+}  // namespace
+
+Segment::Segment(int num_replicas) : serial(NextSerial()), graph("lazy_step", num_replicas) {}
+
+ir::Value Segment::Parameter(const std::shared_ptr<DeviceData>& contents) {
+  if (!contents->lost.ok()) {
+    graph.Fail(contents->lost);
+    return ir::Value();
+  }
+  ir::Value& parameter = parameter_of[contents.get()];
+  if (!parameter.valid()) {
+    parameter = graph.Parameter(contents->buffer.type(), absl::StrCat("input ", parameters.size()));
+    parameters.push_back(contents);
+  }
+  return parameter;
+}
+
+Trace::Trace(const Device& device)
+    : device_(device), segment_(std::make_shared<Segment>(CurrentNumReplicas())) {}
+
+// ---- Values of tensors ----
+
+ir::Value Trace::RootValue(TensorImpl& root) {
+  if (root.segment == segment_) return root.value;
+  if (root.data != nullptr) return segment_->Parameter(root.data);
+  graph().Fail(absl::FailedPreconditionError(
+      absl::StrCat("the tensor ", Describe(root),
+                   " was recorded by another thread and has no "
+                   "value yet; call xm::mark_step in that thread first")));
+  return ir::Value();
+}
+
+ir::Value Trace::Plain(TensorImpl& impl) {
+  if (IsCurrent(impl.plain, impl)) return impl.plain.value;
+  ir::Value value;
+  if (impl.is_view()) {
+    value = Plain(*impl.parent);
+    if (value.valid()) value = impl.forward(value);
+  } else {
+    value = RootValue(impl);
+    if (impl.history && impl.segment == segment_) value = ir::StopGradient(value);
+  }
+  if (value.valid()) impl.plain = {segment_->serial, impl.root().version, value};
+  return value;
+}
+
+ir::Value Trace::Differentiable(TensorImpl& impl) {
+  if (!impl.requires_grad()) return Plain(impl);
+  if (IsCurrent(impl.differentiable, impl)) return impl.differentiable.value;
+  ir::Value value;
+  if (impl.leaf_requires_grad) {
+    value = MakeIdentity(impl, Plain(impl));
+  } else if (impl.is_view()) {
+    value = Differentiable(*impl.parent);
+    if (value.valid()) value = impl.forward(value);
+  } else if (impl.segment == segment_) {
+    value = impl.value;
+  } else {
+    value = MakeIdentity(impl, RootValue(impl));
+  }
+  if (value.valid()) impl.differentiable = {segment_->serial, impl.root().version, value};
+  return value;
+}
+
+ir::Value Trace::MakeIdentity(TensorImpl& impl, ir::Value value) {
+  Segment::Identity identity;
+  identity.value = ir::StopGradient(value);
+  identity.is_leaf = impl.leaf_requires_grad;
+  if (!identity.value.valid()) return ir::Value();
+  if (identity.is_leaf) {
+    identity.leaf = impl.weak_from_this();
+  } else {
+    identity.origin = impl.origin;
+    identity.origin_value = impl.origin_value;
+    identity.freed = impl.freed;
+  }
+  segment_->identities.push_back(identity);
+  return identity.value;
+}
+
+std::shared_ptr<TensorImpl> Trace::MakeRoot(ir::Value value, bool history, absl::string_view name) {
+  auto root = std::make_shared<TensorImpl>();
+  root->dtype = value.dtype();
+  root->shape = value.shape();
+  root->device = device_;
+  root->name = std::string(name);
+  root->segment = segment_;
+  root->value = value;
+  root->history = history && base::IsFloat(value.dtype());
+  AddPending(root);
+  return root;
+}
+
+void Trace::Assign(const std::shared_ptr<TensorImpl>& impl, ir::Value value, bool history) {
+  if (!value.valid()) return;
+  if (!impl->is_view()) return SetRoot(impl, value, history);
+  TensorImpl& parent = *impl->parent;
+  if (impl->detached) return AssignPlain(impl, history ? ir::StopGradient(value) : value);
+  const ir::Value before = Differentiable(parent);
+  if (!before.valid()) return;
+  Assign(impl->parent, impl->update(before, value), history || parent.requires_grad());
+}
+
+void Trace::AssignPlain(const std::shared_ptr<TensorImpl>& impl, ir::Value value) {
+  if (!value.valid()) return;
+  if (impl->is_view()) {
+    const ir::Value before = Plain(*impl->parent);
+    if (before.valid()) AssignPlain(impl->parent, impl->update(before, value));
+    return;
+  }
+  if (!impl->history) return SetRoot(impl, value, false);
+  // The new contents with the old history.
+  const ir::Values both = ir::CustomGradient(
+      {Differentiable(*impl), value},
+      [](ir::Graph&, const ir::Values& in) -> ir::Values { return {in[1]}; },
+      [](ir::Graph&, const ir::BackwardIn& in) -> ir::Values {
+        return {in.cotangents[0], ir::Value()};
+      });
+  if (!both.empty()) SetRoot(impl, both[0], true);
+}
+
+void Trace::Detach(TensorImpl& root) {
+  root.leaf_requires_grad = false;
+  if (!root.history) return;
+  if (root.segment == segment_) root.value = ir::StopGradient(root.value);
+  root.history = false;
+  root.origin = nullptr;
+  root.origin_value = ir::Value();
+  root.freed = false;
+  root.plain = root.differentiable = {};
+}
+
+void Trace::SetRoot(const std::shared_ptr<TensorImpl>& impl, ir::Value value, bool history) {
+  TensorImpl& root = *impl;
+  if (root.replaces == nullptr) root.replaces = std::move(root.data);
+  root.data = nullptr;
+  root.segment = segment_;
+  root.value = value;
+  root.history = history && base::IsFloat(root.dtype);
+  root.origin = nullptr;
+  root.origin_value = ir::Value();
+  root.freed = false;
+  ++root.version;
+  AddPending(impl);
+}
+
+void Trace::AddPending(const std::shared_ptr<TensorImpl>& root) {
+  if (root->pending) return;
+  root->pending = true;
+  pending_.push_back(root);
+}
+
+// ---- Execution ----
+
+std::vector<std::shared_ptr<TensorImpl>> Trace::LivingTensors() {
+  std::vector<std::shared_ptr<TensorImpl>> living;
+  for (const std::weak_ptr<TensorImpl>& weak : pending_) {
+    if (auto root = weak.lock(); root != nullptr && root->segment == segment_) {
+      living.push_back(std::move(root));
+    }
+  }
+  return living;
+}
+
+absl::Status Trace::MarkStep() {
+  const auto living = LivingTensors();
+  std::vector<TensorImpl*> wanted;
+  for (const auto& root : living) {
+    if (root->data == nullptr) wanted.push_back(root.get());
+  }
+  const Reach reach = Reach::Of(*segment_);
+  // What the segment needs to be differentiated later stays.
+  ir::Values kept;
+  for (const auto& root : living) {
+    if (IsKept(*root, reach)) kept.push_back(root->value);
+  }
+  std::vector<bool> donatable(segment_->parameters.size(), true);
+  if (!kept.empty()) {
+    const std::vector<bool> needed = Ancestors(graph(), kept);
+    const auto parameters = graph().parameters();
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      donatable[i] = !needed[parameters[i].node_id()];
+    }
+  }
+  const absl::Status status = RunStep(*segment_, device_, wanted, &donatable);
+  Close(living, reach);
+  return status;
+}
+
+absl::StatusOr<std::shared_ptr<DeviceData>> Trace::Materialize(
+    const std::shared_ptr<TensorImpl>& impl) {
+  TensorImpl& root = impl->root();
+  if (!impl->is_view() && impl->data != nullptr) return impl->data;
+  if (impl->view_data != nullptr && impl->view_data_version == root.version) {
+    return impl->view_data;
+  }
+  if (!impl->is_view()) {
+    if (impl->segment != segment_) {
+      RootValue(*impl);  // records the error
+      return graph().TakeStatus();
+    }
+    PENSTOCK_RETURN_IF_ERROR(RunStep(*segment_, device_, {impl.get()}, nullptr));
+  } else {
+    // A temporary root with the view's value.
+    const ir::Value value = Plain(*impl);
+    PENSTOCK_RETURN_IF_ERROR(graph().TakeStatus());
+    TensorImpl copy;
+    copy.dtype = impl->dtype;
+    copy.shape = impl->shape;
+    copy.device = device_;
+    copy.segment = segment_;
+    copy.value = value;
+    PENSTOCK_RETURN_IF_ERROR(RunStep(*segment_, device_, {&copy}, nullptr));
+    impl->view_data = std::move(copy.data);
+    impl->view_data_version = root.version;
+  }
+  std::shared_ptr<DeviceData> contents = impl->is_view() ? impl->view_data : impl->data;
+  // Temporaries of the expression that reads may still live.
+  was_read_ = true;
+  ++reads_;
+  return contents;
+}
+
+void Trace::CloseIfDone() {
+  // Differentiating a closed segment computes it again. A program that reads a loss before it
+  // differentiates it is spared that; one that only reads must not record into one graph forever.
+  constexpr int kManyReads = 8;
+  was_read_ = false;
+  const auto living = LivingTensors();
+  const bool done = std::all_of(living.begin(), living.end(), [&](const auto& root) {
+    return root->data != nullptr && (!root->history || reads_ >= kManyReads);
+  });
+  if (done) Close(living, Reach::Of(*segment_));
+}
+
+bool Trace::IsKept(const TensorImpl& root, const Reach& reach) {
+  return root.history && reach.reached[root.value.node_id()] && !reach.broken[root.value.node_id()];
+}
+
+void Trace::Close(const std::vector<std::shared_ptr<TensorImpl>>& living, const Reach& reach) {
+  for (const auto& root : living) {
+    root->pending = false;
+    root->replaces = nullptr;
+    if (root->history) {
+      if (IsKept(*root, reach)) {
+        root->origin = segment_;
+        root->origin_value = root->value;
+      }
+      root->freed = root->origin == nullptr && reach.reached[root->value.node_id()];
+    }
+    root->segment = nullptr;
+    root->value = ir::Value();
+  }
+  pending_.clear();
+  segment_ = std::make_shared<Segment>(CurrentNumReplicas());
+  reads_ = 0;
+}
+
+// ---- Recorder ----
+
+Recorder& Recorder::OfThread() {
+  thread_local Recorder recorder;
+  return recorder;
+}
+
+Trace& Recorder::TraceOf(const Device& device) {
+  std::unique_ptr<Trace>& trace = traces_[{device.client().get(), device.index()}];
+  if (trace == nullptr) trace = std::make_unique<Trace>(device);
+  return *trace;
+}
+
+std::vector<Trace*> Recorder::traces() {
+  std::vector<Trace*> all;
+  for (const auto& [device, trace] : traces_) all.push_back(trace.get());
+  return all;
+}
+
+void Recorder::Fail(const absl::Status& error) {
+  if (error_.ok()) error_ = error;
+}
+
+}  // namespace penstock::lazy

@@ -1,0 +1,135 @@
+// Trace: what a thread has recorded for a device and not executed yet. Internal to the room.
+//
+// A trace records into its open segment, an ir::Graph whose parameters are buffers. mark_step
+// executes the values that living tensors have there and closes the segment. A closed segment is
+// kept only by tensors that can still be differentiated through it (autograd.h).
+//
+// Thread safety: a trace belongs to its thread; nothing here is synchronized.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+#include "penstock/ir/graph.h"
+#include "penstock/lazy/context.h"
+#include "penstock/lazy/tensor_impl.h"
+
+namespace penstock::lazy {
+
+// A graph with the buffers of its parameters.
+struct Segment {
+  explicit Segment(int num_replicas);
+
+  // The parameter for these contents; one for each. Invalid, with an error of the graph, if they
+  // are lost.
+  ir::Value Parameter(const std::shared_ptr<DeviceData>& contents);
+
+  const uint64_t serial;  // unique in the process
+  ir::Graph graph;
+  std::vector<std::shared_ptr<DeviceData>> parameters;
+  absl::flat_hash_map<const DeviceData*, ir::Value> parameter_of;
+
+  // The values by which gradients of this graph leave it: leaves, and tensors of closed segments.
+  struct Identity {
+    ir::Value value;
+    bool is_leaf = false;
+    std::weak_ptr<TensorImpl> leaf;
+    // Otherwise, where its history is, as in TensorImpl.
+    std::shared_ptr<Segment> origin;
+    ir::Value origin_value;
+    bool freed = false;
+  };
+  std::vector<Identity> identities;
+  // By node: whether backward() without retain_graph has differentiated it.
+  std::vector<bool> freed;
+};
+
+struct Reach;
+
+class Trace {
+ public:
+  explicit Trace(const Device& device);
+
+  const Device& device() const { return device_; }
+  const std::shared_ptr<Segment>& segment() const { return segment_; }
+  ir::Graph& graph() const { return segment_->graph; }
+
+  // The tensor's value in the open segment. Plain: nothing is differentiable through it.
+  // Differentiable: what the operations of a thread with gradients use. Invalid after an error of
+  // the graph.
+  ir::Value Plain(TensorImpl& impl);
+  ir::Value Differentiable(TensorImpl& impl);
+
+  // A new root with this value of the open segment.
+  std::shared_ptr<TensorImpl> MakeRoot(ir::Value value, bool history, absl::string_view name);
+  // Replaces the contents of a tensor; those of a view by updating the tensor that it is a view of.
+  // The value has the tensor's type. `history`: whether it depends on a leaf differentiably.
+  void Assign(const std::shared_ptr<TensorImpl>& impl, ir::Value value, bool history);
+  // The same without gradient recording (no_grad): the tensor keeps its history, as in PyTorch.
+  void AssignPlain(const std::shared_ptr<TensorImpl>& impl, ir::Value value);
+
+  // Removes a root's history (Tensor::detach_).
+  void Detach(TensorImpl& root);
+
+  // To be called before a new operation: closes the segment if everything in it was read.
+  void BeginOperation() {
+    if (was_read_) CloseIfDone();
+  }
+
+  // Runs everything that living tensors need, and closes the segment. Does not block.
+  absl::Status MarkStep();
+  // Runs what the tensor needs; returns its contents.
+  absl::StatusOr<std::shared_ptr<DeviceData>> Materialize(const std::shared_ptr<TensorImpl>& impl);
+
+ private:
+  bool IsCurrent(const TensorImpl::Cached& cached, TensorImpl& impl) const {
+    return cached.segment == segment_->serial && cached.version == impl.root().version;
+  }
+  // A root's value in the open segment.
+  ir::Value RootValue(TensorImpl& root);
+  ir::Value MakeIdentity(TensorImpl& impl, ir::Value value);
+  void SetRoot(const std::shared_ptr<TensorImpl>& root, ir::Value value, bool history);
+  void AddPending(const std::shared_ptr<TensorImpl>& root);
+  std::vector<std::shared_ptr<TensorImpl>> LivingTensors();
+  void CloseIfDone();
+  // Whether the root needs the segment for gradients after it was executed.
+  static bool IsKept(const TensorImpl& root, const Reach& reach);
+  void Close(const std::vector<std::shared_ptr<TensorImpl>>& living, const Reach& reach);
+
+  const Device device_;
+  std::shared_ptr<Segment> segment_;
+  bool was_read_ = false;                           // since the last check whether it can be closed
+  int reads_ = 0;                                   // of the segment
+  std::vector<std::weak_ptr<TensorImpl>> pending_;  // roots with values of the segment
+};
+
+// What a thread records: its traces, the first error, whether gradients are wanted.
+class Recorder {
+ public:
+  static Recorder& OfThread();
+
+  Trace& TraceOf(const Device& device);
+  // Of all devices that this thread has recorded for.
+  std::vector<Trace*> traces();
+
+  // Keeps the first error.
+  void Fail(const absl::Status& error);
+  // The first error since it was last taken.
+  absl::Status TakeError() { return std::exchange(error_, absl::OkStatus()); }
+  const absl::Status& error() const { return error_; }
+
+  bool grad_enabled = true;
+
+ private:
+  std::map<std::pair<const runtime::Client*, int>, std::unique_ptr<Trace>> traces_;
+  absl::Status error_;
+};
+
+}  // namespace penstock::lazy
