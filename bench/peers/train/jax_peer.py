@@ -1,10 +1,12 @@
-"""JAX's peer of `bench/run train` and `gpu`: training steps of resnet20, resnet50 and mobilenet_v2 (flax, optax) and of the
+"""JAX's peer of `bench/run train`, `idioms` and `gpu`: training steps of resnet20, resnet50 and mobilenet_v2 (flax, optax) and of the
 small network for iris.
 
     jax_peer.py --work resnet20 --batch 128 --side 32 [--bf16]          JAX_PLATFORMS=cuda: on a GPU
     jax_peer.py --work iris
+    jax_peer.py --work iris_rows     each step gets a row of an array in host memory
 
-The steps are jitted with a donated state; the batches are on the device, and the loop dispatches steps without waiting.
+The steps are jitted with a donated state; the batches are on the device (except iris_rows), and the loop dispatches steps
+without waiting.
 """
 import argparse
 import os
@@ -12,6 +14,7 @@ import os
 os.environ.setdefault('JAX_PLATFORMS', 'cpu')
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 import rounds
 
@@ -44,18 +47,23 @@ def images(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--work', choices=['iris', 'mobilenet_v2', 'resnet20', 'resnet50'], required=True)
+    parser.add_argument('--work', choices=['iris', 'iris_rows', 'mobilenet_v2', 'resnet20', 'resnet50'], required=True)
     parser.add_argument('--batch', type=int, default=128)
     parser.add_argument('--side', type=int, default=32, help='height and width of the images')
     parser.add_argument('--bf16', action='store_true')
     args = parser.parse_args()
-    state, step, x, y, items = iris() if args.work == 'iris' else images(args)
+    state, step, x, y, items = iris() if args.work.startswith('iris') else images(args)
     step = jax.jit(step, donate_argnums=0)
+    rows, labels = np.asarray(x), np.asarray(y)
 
     def train(steps):
         nonlocal state
-        for _ in range(steps):
-            state, loss = step(state, x, y)
+        for i in range(steps):
+            if args.work == 'iris_rows':
+                row = i % len(rows)
+                state, loss = step(state, rows[row:row + 1], labels[row:row + 1])
+            else:
+                state, loss = step(state, x, y)
         loss.block_until_ready()
 
     rounds.serve(train, items)

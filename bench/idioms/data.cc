@@ -1,0 +1,46 @@
+#include <algorithm>
+
+#include "penstock/base/clock.h"
+#include "penstock/base/random.h"
+
+#include "bench/idioms/idioms.h"
+
+namespace penstock::idioms {
+namespace {
+
+using base::Array;
+using base::DType;
+
+Array Pixels(base::Shape shape) {
+  Array pixels = Array::Uninitialized(DType::kU8, std::move(shape));
+  base::Random random(1);
+  std::generate_n(pixels.mutable_data<uint8_t>(), pixels.num_elements(),
+                  [&] { return static_cast<uint8_t>(random.Next()); });
+  return pixels;
+}
+
+Array Cycle(int64_t size, int64_t classes) {
+  Array labels = Array::Uninitialized(DType::kI64, {size});
+  for (int64_t i = 0; i < size; ++i) labels.mutable_data<int64_t>()[i] = i % classes;
+  return labels;
+}
+
+}  // namespace
+
+double SecondsSince(double began) { return base::Clock::Real()->Seconds() - began; }
+
+Array Images() { return Pixels({kImages, kSide, kSide, 3}); }
+Array ImagesChannelsFirst() { return Pixels({kImages, 3, kSide, kSide}); }
+Array Labels() { return Cycle(kImages, kClasses); }
+
+Array Flowers() {
+  Array x = Array::Uninitialized(DType::kF32, {16, 4});
+  base::Random random(1);
+  std::generate_n(x.mutable_data<float>(), x.num_elements(),
+                  [&] { return static_cast<float>(random.Uniform()); });
+  return x;
+}
+
+Array FlowerClasses() { return Cycle(16, 3); }
+
+}  // namespace penstock::idioms

@@ -1,0 +1,52 @@
+// The trainings of `bench/run idioms`: the same two networks, written in each idiom.
+//
+// Work "resnet20": ResNet-20 for CIFAR, batches of 128 images from one uint8 batch in memory, SGD
+// with momentum; items are images. Work "iris": an MLP 4-10-3 on one batch of 16 flowers;
+// "iris_rows": on a row at a time, which the program passes to each step; items are steps.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "penstock/base/array.h"
+
+namespace penstock::idioms {
+
+class Training {
+ public:
+  virtual ~Training() = default;
+  // Runs this number of steps, returns when the last one is done: the time that they took in
+  // seconds.
+  virtual absl::StatusOr<double> Run(int64_t steps) = 0;
+};
+// Seconds since `began` on the same clock.
+double SecondsSince(double began);
+
+using MakeTraining = absl::StatusOr<std::unique_ptr<Training>> (*)();
+
+inline constexpr int64_t kImages = 128, kSide = 32, kClasses = 10;
+inline constexpr double kLearningRate = 0.01, kMomentum = 0.9, kIrisLearningRate = 0.5;
+
+// uint8[128,32,32,3], and in PyTorch's order of axes; their labels, int64[128].
+base::Array Images();
+base::Array ImagesChannelsFirst();
+base::Array Labels();
+// Measurements of 16 flowers, float32[16,4], and their classes, int64[16]: the time of a step does
+// not depend on the values.
+base::Array Flowers();
+base::Array FlowerClasses();
+
+absl::StatusOr<std::unique_ptr<Training>> KerasResNet20();
+absl::StatusOr<std::unique_ptr<Training>> KerasIris();
+absl::StatusOr<std::unique_ptr<Training>> LazyResNet20();
+absl::StatusOr<std::unique_ptr<Training>> LazyIris();
+absl::StatusOr<std::unique_ptr<Training>> LazyIrisRows();
+absl::StatusOr<std::unique_ptr<Training>> SessionResNet20();  // a Callable
+absl::StatusOr<std::unique_ptr<Training>> SessionIris();      // a Callable
+absl::StatusOr<std::unique_ptr<Training>> SessionIrisRows();  // Session::Run
+absl::StatusOr<std::unique_ptr<Training>> EstimatorResNet20();
+
+}  // namespace penstock::idioms
