@@ -12,7 +12,7 @@ LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 SOURCE = re.compile(r"(?<![\w./*<-])((?:[a-z][a-z0-9_]*/)+[a-z0-9_]+\.(?:h|cc|py))(?![\w*])")
 # Files of other projects, identified as such by the surrounding sentence.
 FOREIGN = ("absl/", "nlohmann/", "xla/", "gtest/", "gmock/", "arrow/", "sys/", "net/", "CLI/", "google/", "tensorflow/",
-           "oneapi/", "curl/", "openssl/", "kvstore/", "keras/src/")
+           "tensorflow_estimator/", "oneapi/", "curl/", "openssl/", "kvstore/", "keras/src/")
 
 
 def anchor(heading):

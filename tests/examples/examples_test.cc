@@ -1,0 +1,161 @@
+// Runs the programs of examples/ as a user does, on small data.
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "penstock/base/random.h"
+#include "penstock/image/image.h"
+#include "penstock/io/file_system.h"
+#include "penstock/io/testing/emulator.h"
+#include "penstock/io/testing/status_assertions.h"
+#include "penstock/save/save.h"
+
+#include "tests/examples/photo_patches.h"
+
+namespace penstock::tests {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+class ExamplesTest : public ::testing::Test {
+ protected:
+  ExamplesTest() {
+    std::string name =
+        (std::filesystem::temp_directory_path() / "penstock-examples-XXXXXX").string();
+    if (mkdtemp(name.data()) != nullptr) folder_ = name;
+  }
+  ~ExamplesTest() override {
+    std::error_code ignored;
+    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  }
+
+  std::string Path(absl::string_view name) const { return absl::StrCat(folder_, "/", name); }
+
+  // Runs a program of examples/; `arguments` are a shell's words. Returns what it printed.
+  std::string Run(absl::string_view program, const std::string& arguments, int expected_exit = 0) {
+    const std::string command = absl::StrCat("cd ", folder_, " && ", PENSTOCK_EXAMPLES, "/",
+                                             program, " ", arguments, " 2>&1");
+    std::string output;
+    FILE* pipe = popen(command.c_str(), "r");
+    if (pipe == nullptr) return "popen failed";
+    std::array<char, 4096> block;
+    for (size_t n; (n = fread(block.data(), 1, block.size(), pipe)) > 0;)
+      output.append(block.data(), n);
+    const int status = pclose(pipe);
+    EXPECT_EQ(WEXITSTATUS(status), expected_exit) << command << "\n" << output;
+    return output;
+  }
+
+  std::string Read(const std::string& uri) {
+    absl::StatusOr<std::string> text = io::ReadFile(*io::FileSystem::Default(), uri);
+    EXPECT_OK(text.status());
+    return text.value_or("");
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ExamplesTest, FlowersWithoutCloudStorage) {
+  ASSERT_OK(WritePatchShard(Path("a.tfrec"), 0, 64, false));
+  EXPECT_THAT(Run("dump_flowers", "'*.tfrec' flowers.npz --size 16"),
+              HasSubstr("flowers.npz: 128 images of 16x16, 96 KiB"));
+  const std::string trained = Run("train_flowers", "flowers.npz --batch-size 64 --epochs 3");
+  EXPECT_THAT(trained, HasSubstr("8 replicas on cpu, 8 images each"));
+  EXPECT_THAT(trained, ContainsRegex("accuracy: (0\\.[6-9]|1\\.)"));
+  // Data that does not fit: one option.
+  EXPECT_THAT(Run("train_flowers", "flowers.npz --batch-size 64 --epochs 1 --access stream"),
+              HasSubstr("accuracy"));
+}
+
+TEST_F(ExamplesTest, FlowersWithoutCloudStorageSaysWhatIsWrong) {
+  EXPECT_THAT(Run("dump_flowers", "'missing/*.tfrec' flowers.npz", 1), HasSubstr("missing"));
+  EXPECT_THAT(Run("train_flowers", "missing.npz", 1), HasSubstr("missing.npz"));
+  EXPECT_THAT(Run("train_flowers", "missing.npz --access often", 1), HasSubstr("often"));
+  EXPECT_THAT(Run("train_flowers", "missing.npz --replicas none", 2), HasSubstr("usage"));
+}
+
+TEST_F(ExamplesTest, FastPipelinesPacksIntoAStore) {
+  ASSERT_OK_AND_ASSIGN(io::Emulator * gcs, io::Emulator::Gcs());
+  ASSERT_OK_AND_ASSIGN(const std::string bucket, gcs->MakeBucket(*io::FileSystem::Default()));
+  ASSERT_OK(WritePatchFiles(Path("photos"), 20));
+  const std::string output =
+      Run("fast_pipelines", absl::StrCat("photos '", io::JoinPath(bucket, "shards"), "' nine.png"));
+  EXPECT_THAT(output, HasSubstr("40 images of 2 classes in 4 shards"));
+  EXPECT_THAT(output, ContainsRegex("single files: [0-9]+ images/s, shards: [0-9]+ images/s"));
+  ASSERT_OK_AND_ASSIGN(const base::Array nine, image::Decode(Read(Path("nine.png"))));
+  EXPECT_EQ(nine.shape(), base::Shape({384, 384, 3}));
+}
+
+TEST_F(ExamplesTest, FlowersKaggleWritesASubmission) {
+  ASSERT_OK_AND_ASSIGN(io::Emulator * gcs, io::Emulator::Gcs());
+  ASSERT_OK_AND_ASSIGN(const std::string bucket, gcs->MakeBucket(*io::FileSystem::Default()));
+  ASSERT_OK(WritePatchShard(io::JoinPath(bucket, "train/0.tfrec"), 0, 48, false));
+  ASSERT_OK(WritePatchShard(io::JoinPath(bucket, "val/0.tfrec"), 100, 16, false));
+  ASSERT_OK(WritePatchShard(io::JoinPath(bucket, "test/0.tfrec"), 150, 8, true));
+  const std::string copy = io::JoinPath(bucket, "flowers.safetensors");
+  const std::string output =
+      Run("flowers_kaggle",
+          absl::StrCat("--train '", io::JoinPath(bucket, "train/*.tfrec"), "' --valid '",
+                       io::JoinPath(bucket, "val/*.tfrec"), "' --test '",
+                       io::JoinPath(bucket, "test/*.tfrec"), "' --copy '", copy,
+                       "' --model mobilenet_v2 --size 32 --classes 2 --batch-size 32 --epochs 2"
+                       " --replicas 2 --out out"));
+  EXPECT_THAT(output, HasSubstr("epoch  1  learning rate 1.00e-05"));
+  EXPECT_THAT(output, ContainsRegex("macro F1: [01]\\.[0-9]+"));
+  const std::vector<std::string> rows =
+      absl::StrSplit(Read(Path("out/submission.csv")), '\n', absl::SkipEmpty());
+  ASSERT_EQ(rows.size(), 17u);  // a header and 16 images
+  EXPECT_EQ(rows[0], "id,label");
+  EXPECT_THAT(rows[1], ContainsRegex("^id150_0,[01]$"));
+  EXPECT_GT(Read(copy).size(), 1000u);
+  EXPECT_THAT(Run("flowers_kaggle", "--train x", 2), HasSubstr("usage"));
+}
+
+TEST_F(ExamplesTest, IrisSessionRecognizesHeldOutFlowers) {
+  const std::string iris = absl::StrCat(PENSTOCK_SOURCE_DIR, "/third_party/unpacked/iris/iris.csv");
+  const std::string output = Run("iris_session", iris);
+  EXPECT_THAT(output, ContainsRegex("single rows: (9[5-9]|100)\\.[0-9] %"));
+  EXPECT_THAT(output, ContainsRegex("eight shards: (9[5-9]|100)\\.[0-9] %"));
+  EXPECT_THAT(output, HasSubstr("8 shards on 8 devices"));
+  EXPECT_THAT(Run("iris_session", "missing.csv", 1), HasSubstr("missing.csv"));
+  EXPECT_THAT(Run("iris_session", iris + " --target moon", 1), HasSubstr("moon"));
+}
+
+// Sentences whose label is the group of most of their words.
+std::string Sentences() {
+  const std::vector<std::vector<std::string>> words = {{"good", "fine", "great", "lovely"},
+                                                       {"bad", "poor", "awful", "dull"}};
+  std::string csv = "text,label\n";
+  base::Random random(1);
+  for (int i = 0; i < 400; ++i) {
+    const size_t label = random.Next() % 2;
+    for (int w = 0; w < 5; ++w) {
+      const auto& group = words[w < 4 ? label : 1 - label];
+      absl::StrAppend(&csv, w == 0 ? "" : " ", group[random.Next() % group.size()]);
+    }
+    absl::StrAppend(&csv, ",", label, "\n");
+  }
+  return csv;
+}
+
+TEST_F(ExamplesTest, TextClassifierTrainsOnEightReplicas) {
+  ASSERT_OK(io::WriteFile(*io::FileSystem::Default(), Path("texts.csv"), Sentences()));
+  const std::string output =
+      Run("text_classifier", "texts.csv --nprocs 8 --epochs 4 --batch-size 5 --save net.pt");
+  EXPECT_THAT(output, ContainsRegex("epoch 4 loss .* held-out accuracy (0\\.9[0-9]*|1)"));
+  ASSERT_OK_AND_ASSIGN(const save::Weights saved,
+                       save::ReadWeights(*io::FileSystem::Default(), Path("net.pt")));
+  EXPECT_NE(saved.arrays.Find("head.weight"), nullptr);
+  EXPECT_THAT(Run("text_classifier", "missing.csv", 1), HasSubstr("missing.csv"));
+  EXPECT_THAT(Run("text_classifier", "texts.csv --nprocs 0", 2), HasSubstr("usage"));
+}
+
+}  // namespace
+}  // namespace penstock::tests

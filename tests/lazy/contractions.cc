@@ -1,0 +1,50 @@
+#include "tests/lazy/rows.h"
+
+namespace penstock::tests::lazy_rows {
+namespace {
+
+Program MatMul() {
+  return [](Case& c) { return Ts{torch::matmul(c.x[0], c.x[1])}; };
+}
+Program Einsum(std::string equation) {
+  return [equation](Case& c) { return Ts{torch::einsum(equation, c.x)}; };
+}
+
+}  // namespace
+
+Table ContractionRows() {
+  return {
+      {"matmul", MatMul()},
+      {"matmul of vectors", MatMul()},
+      {"matmul of a vector and a matrix", MatMul()},
+      {"matmul of a matrix and a vector", MatMul()},
+      {"matmul of a batch and a matrix", MatMul()},
+      {"matmul of a matrix and a batch", MatMul()},
+      {"matmul of broadcast batches", MatMul()},
+      {"matmul of a batch and a vector", [](Case& c) { return Ts{c.x[0].matmul(c.x[1])}; }},
+      {"matmul of bfloat16", MatMul()},
+      {"mm", [](Case& c) { return Ts{torch::mm(c.x[0], c.x[1])}; }},
+      {"bmm", [](Case& c) { return Ts{torch::bmm(c.x[0], c.x[1])}; }},
+      {"mv", [](Case& c) { return Ts{torch::mv(c.x[0], c.x[1])}; }},
+      {"dot", [](Case& c) { return Ts{torch::dot(c.x[0], c.x[1])}; }},
+      {"outer", [](Case& c) { return Ts{torch::outer(c.x[0], c.x[1])}; }},
+      {"addmm", [](Case& c) { return Ts{torch::addmm(c.x[0], c.x[1], c.x[2])}; }},
+      {"addmm with factors",
+       [](Case& c) { return Ts{torch::addmm(c.x[0], c.x[1], c.x[2], 0.5, 2)}; }},
+      {"baddbmm", [](Case& c) { return Ts{torch::baddbmm(c.x[0], c.x[1], c.x[2], 0.5, 2)}; }},
+      {"einsum", Einsum("bij,bjk->bik")},
+      {"einsum outer", Einsum("i,j->ij")},
+      {"einsum implicit", Einsum("ik,kj")},
+      {"einsum transposed", Einsum("...ij->...ji")},
+      {"einsum of attention", Einsum("bqhd, bkhd -> bhqk")},
+      {"einsum sum", Einsum("ij->j")},
+      {"einsum of three", Einsum("ab,bc,cd->ad")},
+      {"einsum elementwise", Einsum("ij,ij->i")},
+      {"linear", [](Case& c) { return Ts{F::linear(c.x[0], c.x[1], c.x[2])}; }},
+      {"linear of three dims", [](Case& c) { return Ts{F::linear(c.x[0], c.x[1])}; }},
+      {"linear of a vector", [](Case& c) { return Ts{F::linear(c.x[0], c.x[1], c.x[2])}; }},
+      {"bilinear", [](Case& c) { return Ts{F::bilinear(c.x[0], c.x[1], c.x[2], c.x[3])}; }},
+  };
+}
+
+}  // namespace penstock::tests::lazy_rows

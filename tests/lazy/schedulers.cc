@@ -1,0 +1,101 @@
+#include <cmath>
+
+#include "tests/lazy/rows.h"
+
+namespace penstock::tests::lazy_rows {
+namespace {
+
+namespace lr = optim::lr_scheduler;
+using optim::Optimizer;
+
+// A scheduler that makes a step an epoch.
+template <typename Make>
+MakeStep EachEpoch(Make make) {
+  return [make](Optimizer& o) { return [scheduler = make(o)](int) { scheduler->step(); }; };
+}
+
+MakeStep Plateau(lr::PlateauOptions options) {
+  return [options](Optimizer& o) {
+    return [scheduler = std::make_shared<lr::ReduceLROnPlateau>(o, options)](int epoch) {
+      scheduler->step(std::sin(epoch) + (epoch < 8 ? 1 : 0));
+    };
+  };
+}
+
+MakeStep OneCycle(lr::OneCycleOptions options) {
+  return EachEpoch(
+      [options](Optimizer& o) { return std::make_shared<lr::OneCycleLR>(o, 0.8, options); });
+}
+
+std::shared_ptr<lr::LRScheduler> Sequential(Optimizer& o) {
+  return std::make_shared<lr::SequentialLR>(
+      o,
+      std::vector<std::shared_ptr<lr::LRScheduler>>{
+          std::make_shared<lr::LinearLR>(o, 0.1, 1, 5),
+          std::make_shared<lr::CosineAnnealingLR>(o, 20, 0.01)},
+      std::vector<int64_t>{5});
+}
+
+std::shared_ptr<lr::LRScheduler> SequentialOfThree(Optimizer& o) {
+  return std::make_shared<lr::SequentialLR>(
+      o,
+      std::vector<std::shared_ptr<lr::LRScheduler>>{std::make_shared<lr::ConstantLR>(o, 0.5, 3),
+                                                    std::make_shared<lr::ExponentialLR>(o, 0.8),
+                                                    std::make_shared<lr::StepLR>(o, 4, 0.5)},
+      std::vector<int64_t>{4, 12});
+}
+
+std::function<void(int)> Two(Optimizer& o) {
+  const auto a = std::make_shared<lr::StepLR>(o, 5, 0.5);
+  const auto b = std::make_shared<lr::ExponentialLR>(o, 0.97);
+  return [a, b](int) {
+    a->step();
+    b->step();
+  };
+}
+
+template <typename S, typename... Args>
+MakeStep Plain(Args... args) {
+  return EachEpoch([args...](Optimizer& o) { return std::make_shared<S>(o, args...); });
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, MakeStep>> SchedulerRows() {
+  return {
+      {"StepLR", Plain<lr::StepLR>(7)},
+      {"StepLR gamma", Plain<lr::StepLR>(3, 0.5)},
+      {"MultiStepLR", Plain<lr::MultiStepLR>(std::vector<int64_t>{4, 9, 9, 20}, 0.3)},
+      {"ExponentialLR", Plain<lr::ExponentialLR>(0.9)},
+      {"ConstantLR", Plain<lr::ConstantLR>()},
+      {"LinearLR", Plain<lr::LinearLR>()},
+      {"LinearLR options", Plain<lr::LinearLR>(0.1, 0.7, 12)},
+      {"PolynomialLR", Plain<lr::PolynomialLR>(10, 2.0)},
+      {"LambdaLR", Plain<lr::LambdaLR>([](int64_t epoch) {
+         return std::pow(0.95, epoch) / (1 + static_cast<double>(epoch));
+       })},
+      {"CosineAnnealingLR", Plain<lr::CosineAnnealingLR>(30)},
+      {"CosineAnnealingLR repeated", Plain<lr::CosineAnnealingLR>(7, 0.005)},
+      {"CosineAnnealingWarmRestarts", Plain<lr::CosineAnnealingWarmRestarts>(5)},
+      {"CosineAnnealingWarmRestarts longer", Plain<lr::CosineAnnealingWarmRestarts>(4, 2, 0.001)},
+      {"OneCycleLR", OneCycle({.total_steps = 31})},
+      {"OneCycleLR linear", OneCycle({.epochs = 8,
+                                      .steps_per_epoch = 4,
+                                      .pct_start = 0.4,
+                                      .anneal_strategy = "linear",
+                                      .div_factor = 10,
+                                      .final_div_factor = 100})},
+      {"OneCycleLR of three phases", OneCycle({.total_steps = 40, .three_phase = true})},
+      {"OneCycleLR without momentum", OneCycle({.total_steps = 35, .cycle_momentum = false})},
+      {"ReduceLROnPlateau", Plateau({.patience = 2})},
+      {"ReduceLROnPlateau max",
+       Plateau({.mode = "max", .factor = 0.5, .patience = 1, .cooldown = 3, .min_lr = 0.01})},
+      {"ReduceLROnPlateau abs",
+       Plateau({.factor = 0.7, .patience = 0, .threshold = 0.2, .threshold_mode = "abs"})},
+      {"SequentialLR", EachEpoch(Sequential)},
+      {"SequentialLR of three", EachEpoch(SequentialOfThree)},
+      {"StepLR and ExponentialLR", Two},
+  };
+}
+
+}  // namespace penstock::tests::lazy_rows
