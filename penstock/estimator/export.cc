@@ -1,6 +1,5 @@
 #include "penstock/estimator/export.h"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -78,19 +77,6 @@ absl::StatusOr<std::vector<session::ProgramInput>> Inputs(const NamedTensors& re
   return inputs;
 }
 
-std::vector<save::ServingTensor> ServingTensorsOf(absl::Span<const std::string> names,
-                                                  absl::Span<const ir::TensorType> types) {
-  std::vector<save::ServingTensor> tensors;
-  for (size_t i = 0; i < names.size(); ++i) {
-    save::ServingTensor tensor{.name = names[i], .dtype = types[i].dtype};
-    std::vector<int64_t> dims;
-    for (const int64_t dim : types[i].shape) dims.push_back(std::max<int64_t>(dim, -1));
-    tensor.shape = base::Shape(dims);
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
-}
-
 // The program for every batch size, and the values of its variables.
 absl::StatusOr<save::SavedModelContents> Contents(
     const session::Session& session, const NamedTensors& receiver,
@@ -113,8 +99,8 @@ absl::StatusOr<save::SavedModelContents> Contents(
   const absl::Span<const std::string> names = program.parameter_names;
   save::SavedModelContents contents;
   contents.function.inputs =
-      ServingTensorsOf(names.subspan(variables.size()), types.subspan(variables.size()));
-  contents.function.outputs = ServingTensorsOf(program.result_names, program.results);
+      save::ServingTensors(names.subspan(variables.size()), types.subspan(variables.size()));
+  contents.function.outputs = save::ServingTensors(program.result_names, program.results);
   contents.function.module = std::move(program.text);
   contents.function.version = kCallModuleVersion;
   contents.function.platforms = {"CPU", "CUDA", "ROCM", "TPU"};

@@ -1,6 +1,5 @@
 // A network as a SavedModel: one StableHLO module for every batch size, called by the function of
 // the signature "serving_default".
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,20 +19,6 @@ namespace {
 // The calling convention of XlaCallModule that every TensorFlow since 2.14 knows.
 constexpr int kCallModuleVersion = 9;
 
-// Extents of the program's types that depend on the batch size are negative.
-std::vector<save::ServingTensor> ServingTensors(absl::Span<const std::string> names,
-                                                absl::Span<const ir::TensorType> types) {
-  std::vector<save::ServingTensor> tensors;
-  for (size_t i = 0; i < names.size(); ++i) {
-    save::ServingTensor tensor{.name = names[i], .dtype = types[i].dtype};
-    std::vector<int64_t> dims;
-    for (const int64_t dim : types[i].shape) dims.push_back(std::max<int64_t>(dim, -1));
-    tensor.shape = base::Shape(dims);
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
-}
-
 absl::Status WriteNetwork(io::FileSystem& fs, absl::string_view uri, const nn::Network& network,
                           const base::NamedArrays& weights, const ExportOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(const ir::SymbolicBatch batch, ir::SymbolicBatch::Of([&](int64_t size) {
@@ -46,8 +31,9 @@ absl::Status WriteNetwork(io::FileSystem& fs, absl::string_view uri, const nn::N
   const absl::Span<const std::string> names = program.parameter_names;
   const size_t variables = network.variables().size();
   save::SavedModelContents contents;
-  contents.function.inputs = ServingTensors(names.subspan(variables), types.subspan(variables));
-  contents.function.outputs = ServingTensors(program.result_names, program.results);
+  contents.function.inputs =
+      save::ServingTensors(names.subspan(variables), types.subspan(variables));
+  contents.function.outputs = save::ServingTensors(program.result_names, program.results);
   contents.function.module = std::move(program.text);
   contents.function.version = kCallModuleVersion;
   contents.function.platforms = {"CPU", "CUDA", "ROCM", "TPU"};

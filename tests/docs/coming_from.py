@@ -2,7 +2,7 @@
 
     coming_from.py ROOT FILE.cc        writes FILE.cc; the build compiles it
 
-Names stand in the last column of the page's tables, in backticks: `session::Placeholder`, and members after a dot,
+Names are in the last column of the page's tables, in backticks: `session::Placeholder`, and members after a dot,
 `session::Session.Run`. A name may be followed by arguments, which are not checked. Other text in backticks is an error, so that
 no name goes unchecked.
 """

@@ -407,6 +407,19 @@ absl::Status CheckDestination(io::FileSystem&, absl::string_view uri) {
 }  // namespace
 }  // namespace savedmodel
 
+std::vector<ServingTensor> ServingTensors(absl::Span<const std::string> names,
+                                          absl::Span<const ir::TensorType> types) {
+  std::vector<ServingTensor> tensors;
+  for (size_t i = 0; i < names.size(); ++i) {
+    ServingTensor tensor{.name = names[i], .dtype = types[i].dtype};
+    std::vector<int64_t> dims;
+    for (const int64_t dim : types[i].shape) dims.push_back(std::max<int64_t>(dim, -1));
+    tensor.shape = base::Shape(dims);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
 absl::StatusOr<ServingFunction> ReadServingFunction(io::FileSystem& fs, absl::string_view uri,
                                                     absl::string_view signature) {
   absl::StatusOr<ServingFunction> function = savedmodel::ReadFunction(fs, uri, signature);

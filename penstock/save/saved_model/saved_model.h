@@ -27,9 +27,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 #include "penstock/base/array.h"
 #include "penstock/io/file_system.h"
+#include "penstock/ir/graph.h"
 #include "penstock/save/format.h"
 
 namespace penstock::save {
@@ -40,6 +42,10 @@ struct ServingTensor {
   base::DType dtype = base::DType::kInvalid;
   base::Shape shape = {};  // -1: an unknown extent, such as the batch size
 };
+// Parameters or results of a printed program (ir/stablehlo.h), where an extent of -k, a multiple of
+// the batch size, becomes -1.
+std::vector<ServingTensor> ServingTensors(absl::Span<const std::string> names,
+                                          absl::Span<const ir::TensorType> types);
 
 // A signature that is one StableHLO module.
 struct ServingFunction {
