@@ -99,8 +99,14 @@ absl::StatusOr<std::unique_ptr<HostInput>> DatasetInput::Open(DatasetToRead from
 
 absl::StatusOr<std::vector<Array>> DatasetInput::Next() {
   base::NamedArrays element;
-  PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator_->Next(&element));
-  if (!more) return absl::OutOfRangeError("End of sequence: the dataset has ended");
+  const absl::StatusOr<bool> more = iterator_->Next(&element);
+  if (absl::IsOutOfRange(more.status())) {
+    // Of a function of the dataset: it must not be taken for the end of the data.
+    return absl::InternalError(
+        absl::StrCat("the dataset failed with OUT_OF_RANGE: ", more.status().message()));
+  }
+  if (!more.ok()) return more.status();
+  if (!*more) return absl::OutOfRangeError("End of sequence: the dataset has ended");
   std::vector<Array> arrays;
   for (const auto& [name, array] : element) arrays.push_back(array);
   return arrays;

@@ -224,6 +224,23 @@ struct Counter {
   Operation step;
 };
 
+// A function's OUT_OF_RANGE would end a training as if the data had ended.
+TEST_F(IteratorTest, AnErrorOutOfRangeOfAFunctionIsNotTheEnd) {
+  const auto dataset = data::Dataset::FromArrays({{"x", Array::Of<float>({3}, {1, 2, 3})}})
+                           .Map([](const base::NamedArrays& in, base::NamedArrays* out) {
+                             *out = in;
+                             return in.Find("x")->item<float>() == 2
+                                        ? absl::OutOfRangeError("index 7 of 4")
+                                        : absl::OkStatus();
+                           });
+  const Tensor x = MakeOneShotIterator(dataset).GetNext()["x"];
+  Session session("", {.client = runtime::TestClient(1)});
+  ASSERT_TRUE(session.Run(x).ok());
+  const absl::Status error = session.Run(x).status();
+  EXPECT_FALSE(absl::IsOutOfRange(error)) << error;
+  EXPECT_THAT(std::string(error.message()), testing::HasSubstr("index 7 of 4"));
+}
+
 TEST_F(IteratorTest, RunLoopEqualsSingleRunsAndEndsInTheMiddle) {
   const Iterator iterator = MakeOneShotIterator(Numbers(23).Batch(2));  // 11 of two rows, 1 of one
   const Element next = iterator.GetNext();

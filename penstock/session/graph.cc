@@ -26,12 +26,23 @@ const PartialShape& UnknownShape() {
   return unknown;
 }
 
-// TensorFlow's rule for names of operations.
-bool IsValidOperationName(absl::string_view name) {
-  if (name.empty() || !(absl::ascii_isalnum(name[0]) || name[0] == '.')) return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
+// TensorFlow's rule for names of operations. `full`: with its scopes, within which a name may begin
+// with a sign, too.
+bool IsValidName(absl::string_view full) {
+  if (full.empty() || !(absl::ascii_isalnum(full[0]) || full[0] == '.')) return false;
+  return std::all_of(full.begin(), full.end(), [](char c) {
     return absl::ascii_isalnum(c) || absl::StrContains("_.\\-/>", absl::string_view(&c, 1));
   });
+}
+
+absl::Status InvalidNameError(absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("this is not a name of ", what,
+                   ": use letters, digits and _ . - / \\ after a letter, a digit or a dot"));
+}
+
+std::string WithScope(absl::string_view scope, absl::string_view name) {
+  return scope.empty() ? std::string(name) : absl::StrCat(scope, "/", name);
 }
 
 // "MatMul 'layer/MatMul' (train.cc:12)"
@@ -116,7 +127,7 @@ void Graph::Fail(const absl::Status& error, absl::string_view name, SourceLocati
 }
 
 std::string Graph::UniqueName(absl::string_view name) {
-  std::string full = name_scope_.empty() ? std::string(name) : absl::StrCat(name_scope_, "/", name);
+  std::string full = WithScope(name_scope_, name);
   // As in TensorFlow, names that differ only in case are not both used.
   const std::string key = absl::AsciiStrToLower(full);
   int& uses = name_counts_[key];
@@ -194,10 +205,8 @@ Node* Graph::AddNode(NodeOptions options, Tensors inputs, LowerFunction lower,
   const std::string wanted = options.name.empty() ? node->type : options.name;
   absl::Status status = CheckInputs(*node);
   if (status.ok()) status = CheckShardBoundary(*node);
-  if (status.ok() && !IsValidOperationName(wanted)) {
-    status = absl::InvalidArgumentError(
-        "this is not a name of an operation: use letters, digits and _ . - / \\ after a letter, a "
-        "digit or a dot");
+  if (status.ok() && (wanted.empty() || !IsValidName(WithScope(name_scope_, wanted)))) {
+    status = InvalidNameError("an operation");
   }
   if (!status.ok()) {
     Fail(status, absl::StrCat(node->type, " '", wanted, "'"), where);
@@ -285,9 +294,13 @@ Operations Graph::GetCollectionOperations(absl::string_view collection) const {
 NameScope::NameScope(absl::string_view name) : graph_(Graph::Default()) {
   if (graph_ == nullptr) return;
   outer_ = graph_->name_scope_;
+  const bool absolute = !name.empty() && name.back() == '/';
+  if (!name.empty() && !IsValidName(absolute ? name : WithScope(outer_, name))) {
+    graph_->Fail(InvalidNameError("a scope"), absl::StrCat("NameScope '", name, "'"), {});
+  }
   if (name.empty()) {
     name_ = "";
-  } else if (name.back() == '/') {
+  } else if (absolute) {
     name_ = std::string(name.substr(0, name.size() - 1));
   } else {
     name_ = graph_->UniqueName(name);

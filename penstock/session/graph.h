@@ -256,6 +256,12 @@ class Graph {
     if (slot == nullptr) slot = std::make_shared<T>();
     return *static_cast<T*>(slot.get());
   }
+  // The same if it exists, else null: for threads that use a finished graph.
+  template <typename T>
+  const T* FindExtension() const {
+    const auto found = extensions_.find(&kExtensionKey<T>);
+    return found == extensions_.end() ? nullptr : static_cast<const T*>(found->second.get());
+  }
 
  private:
   friend class NameScope;

@@ -87,7 +87,7 @@ absl::StatusOr<std::string> Session::IteratorPosition(const Iterator& iterator) 
   const std::lock_guard<std::mutex> lock(impl_->mutex());
   PENSTOCK_RETURN_IF_ERROR(impl_->CheckOpen());
   if (!iterator.valid()) return absl::InvalidArgumentError("the iterator is invalid");
-  return impl_->inputs().Position(*iterator.def());
+  return impl_->PositionOf(*iterator.def());
 }
 
 absl::Status Session::SetIteratorPosition(const Iterator& iterator, absl::string_view position) {

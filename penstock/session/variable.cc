@@ -155,9 +155,10 @@ Variables InCollection(const char* collection) {
   Variables variables;
   Graph* const graph = Graph::Default();
   if (graph == nullptr) return variables;
-  const VariableTable& table = TableOf(graph);
-  const auto found = table.collections.find(collection);
-  if (found == table.collections.end()) return variables;
+  const VariableTable* const table = graph->FindExtension<VariableTable>();
+  if (table == nullptr) return variables;
+  const auto found = table->collections.find(collection);
+  if (found == table->collections.end()) return variables;
   for (const VariableDef* def : found->second) variables.push_back(Variable(def));
   return variables;
 }
@@ -190,6 +191,14 @@ Variable::Variable(const Array& initial_value, absl::string_view name,
                    const VariableOptions& options, SourceLocation where) {
   Graph* const graph = Graph::Default();
   if (graph == nullptr) return;
+  if (!base::IsNumeric(initial_value.dtype())) {
+    FailOp({}, absl::StrCat("Variable '", name, "'"),
+           absl::StrCat("its initial value is ",
+                        initial_value.valid() ? initial_value.TypeString() : "an invalid array",
+                        "; variables are numbers"),
+           where);
+    return;
+  }
   Array value = initial_value;
   if (options.dtype != DType::kInvalid) {
     absl::StatusOr<Array> cast = initial_value.Cast(options.dtype);
@@ -386,6 +395,14 @@ Variable GetVariable(absl::string_view name, const Shape& shape, DType dtype,
     FailOp({}, what,
            "it does not exist, and the scope reuses variables only; make it with GetVariable "
            "outside of that scope first, or use Reuse::kAuto",
+           where);
+    return Variable();
+  }
+  for (const int64_t extent : shape) {
+    if (extent >= 0) continue;
+    FailOp({}, what,
+           absl::StrCat("its shape is ", shape.ToString(),
+                        "; a variable needs a shape that is known when the graph is built"),
            where);
     return Variable();
   }

@@ -1,5 +1,6 @@
 #include "penstock/session/ops/core_ops.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,13 @@ Tensor Placeholder(DType dtype, const PartialShape& shape, absl::string_view nam
         {}, "Placeholder",
         absl::StrCat("devices have no values of type ", base::DTypeName(dtype), "; feed numbers"),
         where);
+  }
+  for (int i = 0; i < std::max(shape.rank(), 0); ++i) {
+    if (shape.dim(i) >= -1) continue;
+    return FailOp({}, absl::StrCat("Placeholder '", name, "'"),
+                  absl::StrCat("extent ", i, " of its shape is ", shape.dim(i),
+                               "; it must be at least 0, or -1 if it is unknown"),
+                  where);
   }
   Node* const node = graph->AddNode({.type = kPlaceholderType,
                                      .name = std::string(name),

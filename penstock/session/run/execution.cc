@@ -140,7 +140,7 @@ absl::Status SessionState::FillArguments(const Plan& plan, StepProgram& program,
                      parameters.size(), arguments);
 }
 
-absl::Status SessionState::ReadResults(const StepProgram& program,
+absl::Status SessionState::ReadResults(const Plan& plan, const StepProgram& program,
                                        const std::vector<runtime::Buffers>& results,
                                        const std::vector<Array>& fed, std::vector<Array>& fetched) {
   bool waited = false;
@@ -149,7 +149,9 @@ absl::Status SessionState::ReadResults(const StepProgram& program,
     if (place.kind == Kind::kNone) {
       fetched.emplace_back();
     } else if (place.kind == Kind::kFed) {
-      fetched.push_back(fed[place.index]);
+      // A copy: the caller may write to the fed array after Run.
+      const bool is_feed = place.index < static_cast<int>(plan.feeds.size());
+      fetched.push_back(is_feed ? fed[place.index].Clone() : fed[place.index]);
     } else {
       const bool is_result = place.kind == Kind::kResult;
       PENSTOCK_ASSIGN_OR_RETURN(
@@ -210,7 +212,7 @@ absl::StatusOr<std::vector<Array>> SessionState::Execute(const Plan& plan, StepP
                        ReplicaDevices(plan));
   }
   std::vector<Array> fetched;
-  status = ReadResults(program, results, fed, fetched);
+  status = ReadResults(plan, program, results, fed, fetched);
   if (status.ok()) status = StoreAssigned(plan, program, results, fed);
   if (!status.ok()) return Lost(program, status);
   return fetched;

@@ -17,6 +17,17 @@ absl::Status SessionState::RunHostEffects(const Plan& plan) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> SessionState::PositionOf(HostInputSource& source) {
+  // Opened with the seed that the first Run gives it.
+  for (int id = 0; id < graph_->num_nodes(); ++id) {
+    const Node& node = *graph_->node(id);
+    if (node.extra.get() != &source) continue;
+    inputs_.Register(source, SeedOf(node, source.op_seed()));
+    break;
+  }
+  return inputs_.Position(source);
+}
+
 absl::Status SessionState::PeekHostInputs(const Prepared& prepared, std::vector<Array>& fed,
                                           int64_t step) {
   for (size_t n = 0; n < prepared.plan.host_inputs.size(); ++n) {

@@ -28,12 +28,15 @@ std::vector<LoopParameter> LoopParameters(const StepProgram& program) {
 
 // Stacks up to this size are made without a look at the free memory.
 constexpr int64_t kSmallStacks = int64_t{64} << 20;
+// What an element that was read costs on the host besides its numbers: the array, its block, its
+// position in the data.
+constexpr int64_t kElementOverhead = 512;
 
 // The extent of the stacks for a loop of n steps with `bytes` of batches each. Stacks of a program
 // that exists need not be full.
 int64_t LoopDepth(const Prepared& prepared, int64_t n, int64_t bytes) {
   const auto fits = [&](int64_t steps) {
-    if (bytes == 0 || steps <= kSmallStacks / bytes) return steps;
+    if (steps <= kSmallStacks / std::max<int64_t>(bytes, 1)) return steps;
     return LoopDepthThatFits(steps, bytes, base::AvailableMemory().bytes);
   };
   int64_t depth = INT64_MAX;
@@ -107,7 +110,9 @@ absl::StatusOr<std::vector<Array>> SessionState::RunLoop(Prepared& prepared, int
   if (stacks) {
     PENSTOCK_RETURN_IF_ERROR(PeekHostInputs(prepared, fed_));
     int64_t bytes = 0;
-    for (size_t i = plan.feeds.size(); i < fed_.size(); ++i) bytes += fed_[i].num_bytes();
+    for (size_t i = plan.feeds.size(); i < fed_.size(); ++i) {
+      bytes += fed_[i].num_bytes() + kElementOverhead;
+    }
     depth = LoopDepth(prepared, n, bytes);
   }
   std::vector<Array> fetched;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 
 namespace penstock::session {
@@ -32,7 +33,9 @@ absl::StatusOr<SessionInputs::Queue*> SessionInputs::Open(HostInputSource& sourc
   std::unique_ptr<Queue>& queue = queues_[&source];
   if (queue == nullptr) queue = std::make_unique<Queue>();
   if (queue->input == nullptr) {
-    PENSTOCK_ASSIGN_OR_RETURN(queue->input, source.OpenFor(devices_, seeds_[&source]));
+    PENSTOCK_ASSIGN_OR_RETURN(queue->input, base::CatchExceptions([&] {
+                                return source.OpenFor(devices_, seeds_[&source]);
+                              }));
   }
   return queue.get();
 }
@@ -40,7 +43,9 @@ absl::StatusOr<SessionInputs::Queue*> SessionInputs::Open(HostInputSource& sourc
 void SessionInputs::Fill(Queue& queue, int64_t count) {
   while (static_cast<int64_t>(queue.elements.size()) < count && queue.end.ok()) {
     std::string position = queue.input->Position();
-    absl::StatusOr<std::vector<Array>> element = queue.input->Next();
+    // An initial value may not fit into memory.
+    absl::StatusOr<std::vector<Array>> element =
+        base::CatchExceptions([&] { return queue.input->Next(); });
     if (!element.ok()) {
       queue.end = element.status();
       return;

@@ -137,10 +137,13 @@ absl::Status SessionState::Open(absl::string_view target, const ConfigProto& con
 }
 
 void SessionState::Close() {
-  if (status_.ok()) status_ = absl::FailedPreconditionError("the session is closed");
+  closed_ = true;
   // Prepared fetches stay, because callables refer to them; their programs go.
   for (auto& [hash, list] : prepared_) {
-    for (const auto& prepared : list) prepared->programs.clear();
+    for (const auto& prepared : list) {
+      prepared->programs.clear();
+      prepared->loops.clear();
+    }
   }
   inputs_ = SessionInputs();
   variables_ = DeviceVariables();
@@ -149,6 +152,7 @@ void SessionState::Close() {
 
 absl::Status SessionState::CheckOpen() const {
   if (!status_.ok()) return status_;
+  if (closed_) return absl::FailedPreconditionError("the session is closed");
   return graph_->status();
 }
 
@@ -285,8 +289,10 @@ absl::StatusOr<StepProgram*> SessionState::ProgramFor(Prepared& prepared,
 
 std::vector<std::string> SessionState::UninitializedVariables() const {
   std::vector<std::string> names;
-  if (graph_ == nullptr) return names;
-  for (const auto& variable : graph_->Extension<VariableTable>().all) {
+  const VariableTable* const table =
+      graph_ == nullptr ? nullptr : graph_->FindExtension<VariableTable>();
+  if (table == nullptr) return names;
+  for (const auto& variable : table->all) {
     if (!variables_.Has(variable->index)) names.push_back(variable->name);
   }
   return names;
@@ -294,9 +300,10 @@ std::vector<std::string> SessionState::UninitializedVariables() const {
 
 absl::StatusOr<const VariableDef*> SessionState::FindVariable(absl::string_view name) const {
   PENSTOCK_RETURN_IF_ERROR(CheckOpen());
-  const VariableTable& table = graph_->Extension<VariableTable>();
-  const auto found = table.by_name.find(name);
-  if (found != table.by_name.end()) return found->second;
+  if (const VariableTable* const table = graph_->FindExtension<VariableTable>()) {
+    const auto found = table->by_name.find(name);
+    if (found != table->by_name.end()) return found->second;
+  }
   return absl::NotFoundError(absl::StrCat("the graph has no variable '", name, "'"));
 }
 

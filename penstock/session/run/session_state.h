@@ -79,6 +79,8 @@ class SessionState {
 
   // Host inputs, for their positions.
   SessionInputs& inputs() { return inputs_; }
+  // Position of the next element that a Run will take of the source.
+  absl::StatusOr<std::string> PositionOf(HostInputSource& source);
 
   std::vector<std::string> UninitializedVariables() const;
   absl::StatusOr<Array> GetVariableValue(absl::string_view name) const;
@@ -139,7 +141,8 @@ class SessionState {
   absl::StatusOr<std::vector<Array>> RunOnce(Prepared& prepared);
   absl::StatusOr<int64_t> RunLoopOnce(Prepared& prepared, int64_t depth, int64_t steps,
                                       std::vector<Array>& fetched);
-  absl::Status ReadResults(const StepProgram& program, const std::vector<runtime::Buffers>& results,
+  absl::Status ReadResults(const Plan& plan, const StepProgram& program,
+                           const std::vector<runtime::Buffers>& results,
                            const std::vector<Array>& fed, std::vector<Array>& fetched);
   absl::Status StoreAssigned(const Plan& plan, const StepProgram& program,
                              std::vector<runtime::Buffers>& results, const std::vector<Array>& fed);
@@ -150,9 +153,10 @@ class SessionState {
   // Says how many shards the program really has, if it has any.
   void LogShards(const Plan& plan, const StepGraph& step) const;
 
-  mutable std::mutex mutex_;  // protects everything below
-  absl::Status status_;
-  Graph* graph_;
+  mutable std::mutex mutex_;  // protects everything below that is not constant
+  absl::Status status_;       // of opening; constant afterwards
+  Graph* graph_;              // constant
+  bool closed_ = false;
   std::shared_ptr<runtime::Client> client_;
   kernels::Lowering lowering_;
   bool log_compilations_ = false;

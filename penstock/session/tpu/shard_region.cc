@@ -111,7 +111,8 @@ std::string DescribeShards(absl::Span<Node* const> nodes, int num_replicas,
                     num_replicas == 1 ? "" : " each");
   }
   if (sum == nullptr || num_replicas > 1) return line;
-  const std::optional<int> said = sum->graph->Extension<ShardState>().number_of_shards;
+  const ShardState* const state = sum->graph->FindExtension<ShardState>();
+  const std::optional<int> said = state == nullptr ? std::nullopt : state->number_of_shards;
   if (said.value_or(1) > 1) {
     absl::StrAppend(&line, "; SetNumberOfShards(", *said, ") makes no shards, tpu::Shard does");
   }

@@ -113,6 +113,11 @@ absl::StatusOr<std::string> Saver::Save(const Session& session, absl::string_vie
                                         const Variable& global_step, const SaveOptions& options) {
   if (!global_step.valid()) return Save(session, save_path, std::optional<int64_t>(), options);
   PENSTOCK_ASSIGN_OR_RETURN(const Array step, session.GetVariableValue(global_step.def()->name));
+  if (step.num_elements() != 1 || !base::IsNumeric(step.dtype()) || base::IsFloat(step.dtype())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Saver: the global step '", global_step.def()->name, "' is ", step.TypeString(),
+        ", but must be an integer scalar; GetOrCreateGlobalStep() makes one"));
+  }
   return Save(session, save_path, step.item<int64_t>(), options);
 }
 
