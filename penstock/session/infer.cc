@@ -59,6 +59,13 @@ class ScratchLowering final : public Lowering {
 
 using Types = std::vector<TensorType>;
 
+// Whether the number of elements, which operations compute, would overflow.
+bool IsTooLarge(const TensorType& type) {
+  double elements = 1;
+  for (const int64_t extent : type.shape) elements *= static_cast<double>(extent);
+  return elements > kMostElements;
+}
+
 absl::StatusOr<Types> Evaluate(const LowerFunction& lower, const Types& inputs, const Node& node) {
   ir::Graph graph("shapes", node.num_shards);
   ScratchLowering lowering(graph, node);
@@ -74,6 +81,10 @@ absl::StatusOr<Types> Evaluate(const LowerFunction& lower, const Types& inputs, 
   for (const ir::Value& value : values) {
     if (!value.valid()) return absl::InternalError("it gave an invalid value (a bug)");
     types.push_back(value.type());
+    if (IsTooLarge(types.back())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("its result ", types.back().ToString(), " does not fit into any memory"));
+    }
   }
   return types;
 }
@@ -97,6 +108,7 @@ class Inference {
 
   absl::StatusOr<std::vector<Node::Output>> Run() {
     if (!unranked_.empty()) return RunUnranked();
+    if (unknown_.empty() && TooLarge()) return TooLargeError();
     if (unknown_.empty()) {
       PENSTOCK_ASSIGN_OR_RETURN(const Types types, Evaluate(lower_, types_, node_));
       std::vector<Node::Output> outputs;
@@ -107,6 +119,7 @@ class Inference {
     if (!successes_.empty()) TryOnes();
     if (successes_.empty()) TryMixed();
     if (successes_.empty()) TrySmall();
+    if (successes_.empty() && error_.ok()) return TooLargeError();
     if (successes_.empty()) return WithQuestionMarks(error_);
     return Combined();
   }
@@ -124,15 +137,7 @@ class Inference {
     if (!types.ok() && error_.ok()) error_ = types.status();
     return types.ok();
   }
-  // Whether the number of elements of an input, which operations compute, would overflow.
-  bool TooLarge() const {
-    for (const TensorType& type : types_) {
-      double elements = 1;
-      for (const int64_t extent : type.shape) elements *= static_cast<double>(extent);
-      if (elements > kMostElements) return true;
-    }
-    return false;
-  }
+  bool TooLarge() const { return std::any_of(types_.begin(), types_.end(), IsTooLarge); }
   bool TryAll(int64_t extent, bool keep = true) {
     return Try(std::vector<int64_t>(unknown_.size(), extent), keep);
   }
@@ -226,6 +231,10 @@ class Inference {
       return outputs;
     }
     return {{node_.inputs[0].dtype(), PartialShape()}};
+  }
+
+  static absl::Status TooLargeError() {
+    return absl::InvalidArgumentError("an input does not fit into any memory");
   }
 
   // The error with "?" in place of the numbers that were guessed.

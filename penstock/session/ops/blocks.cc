@@ -16,6 +16,10 @@ namespace {
 
 using Dims = std::vector<int64_t>;
 
+// Larger ones would overflow extents; no tensor in memory has so many rows.
+constexpr int64_t kLargestBlock = int64_t{1} << 20;
+constexpr int64_t kLargestPadding = int64_t{1} << 40;
+
 // To NHWC and back; nullopt for an unknown format.
 std::optional<bool> ChannelsFirst(absl::string_view data_format) {
   if (data_format == "NHWC" || data_format.empty()) return false;
@@ -55,9 +59,10 @@ Tensor AddBlocks(absl::string_view type, const Tensor& input, int64_t block_size
                  absl::string_view name, absl::string_view data_format, SourceLocation where,
                  Value (*function)(Value x, int64_t block)) {
   const std::optional<bool> channels_first = ChannelsFirst(data_format);
-  if (!channels_first.has_value() || block_size < 1) {
+  if (!channels_first.has_value() || block_size < 1 || block_size > kLargestBlock) {
     return FailOp({input}, type,
-                  absl::StrCat("expects a block_size of at least 1 and data_format NHWC or NCHW, "
+                  absl::StrCat("expects a block_size from 1 to ", kLargestBlock,
+                               " and data_format NHWC or NCHW, "
                                "got ",
                                block_size, " and \"", data_format, "\""),
                   where);
@@ -105,7 +110,10 @@ Value SpaceToBatch(Value x, const Dims& block, const Pairs& paddings) {
 Value BatchToSpace(Value x, const Dims& block, const Pairs& crops) {
   const int64_t m = static_cast<int64_t>(block.size());
   int64_t all = 1;
-  for (const int64_t b : block) all *= b;
+  for (const int64_t b : block) {
+    if (all > x.shape().dim(0)) break;
+    all *= b;
+  }
   if (x.shape().dim(0) % all != 0) {
     return Reject(x, "the batch of ", x.type().ToString(), " is not a multiple of the ", all,
                   " elements of a block");
@@ -134,7 +142,12 @@ Tensor AddBatchBlocks(absl::string_view type, const Tensor& input, const Dims& b
                       const Pairs& pairs, absl::string_view name, SourceLocation where,
                       Value (*function)(Value x, const Dims& block, const Pairs& pairs)) {
   return AddOp(type, {input}, name, where, [=](In in) -> Value {
-    const bool positive = std::all_of(block.begin(), block.end(), [](int64_t b) { return b > 0; });
+    const bool positive =
+        std::all_of(block.begin(), block.end(),
+                    [](int64_t b) { return b > 0 && b <= kLargestBlock; }) &&
+        std::all_of(pairs.begin(), pairs.end(), [](const auto& pair) {
+          return std::max(std::abs(pair.first), std::abs(pair.second)) <= kLargestPadding;
+        });
     if (block.size() != pairs.size() || static_cast<int>(block.size()) >= in[0].rank() ||
         !positive) {
       return Reject(in[0], "expects a positive block and a pair for some axes after the batch of ",

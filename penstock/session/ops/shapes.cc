@@ -1,5 +1,6 @@
 // Shapes: reading and changing them.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -315,7 +316,7 @@ Tensors Unstack(const Tensor& value, std::optional<int64_t> num, int64_t axis,
 
 Tensors Split(const Tensor& value, int64_t num_splits, int64_t axis, absl::string_view name,
               SourceLocation where) {
-  if (num_splits < 1) {
+  if (num_splits < 1 || num_splits > std::numeric_limits<int>::max()) {
     FailOp({value}, "Split", absl::StrCat("cannot split into ", num_splits, " parts"), where);
     return {};
   }

@@ -222,6 +222,153 @@ TEST_F(MistakesTest, AFetchedFeedIsTheCallersOwn) {
   EXPECT_EQ(fetched.item<float>(), 1);
 }
 
+// Makes an operation with an absurd size; `n` counts them. Null behind the last one.
+std::function<Tensor()> AbsurdSize(size_t n) {
+  constexpr int64_t kMax = INT64_MAX, kLarge = int64_t{1} << 40;
+  const auto x = [] { return Constant({1.0, 2.0}); };
+  const auto ids = [] { return Constant(Array::Of<int64_t>({2}, {0, 1})); };
+  const std::vector<std::function<Tensor()>> cases = {
+      [=] {
+        return Zeros({kMax, 2});
+      },
+      [=] {
+        return Zeros({kLarge, kLarge});
+      },
+      [=] {
+        return Zeros({-1, 2});
+      },
+      [=] { return Fill({kMax}, 1); },
+      [=] {
+        return Fill({kMax, kMax, kMax}, Constant(1.0));
+      },
+      [=] { return Range(0, 1e18); },
+      [=] { return Range(0, 1, 1e-30); },
+      [=] { return Range(NAN); },
+      [=] { return Range(Constant(Array::Scalar(kMax))); },
+      [=] { return Range(Constant(Array::Scalar<int64_t>(-5))); },
+      [=] { return Linspace(0, 1, kMax); },
+      [=] { return Eye(kLarge); },
+      [=] { return Eye(kMax); },
+      [=] { return Eye(-3); },
+      [=] { return OneHot(ids(), kMax); },
+      [=] { return OneHot(ids(), -1); },
+      [=] { return SequenceMask(ids(), kMax); },
+      [=] {
+        return Reshape(x(), {kMax, kMax});
+      },
+      [=] {
+        return Reshape(x(), {-1, -1});
+      },
+      [=] {
+        return Reshape(x(), {-1, 0});
+      },
+      [=] { return Reshape(x(), {-5}); },
+      [=] { return ExpandDims(x(), kMax); },
+      [=] { return ExpandDims(x(), INT64_MIN); },
+      [=] { return Squeeze(x(), {kMax}); },
+      [=] { return Transpose(x(), {kMax}); },
+      [=] {
+        return BroadcastTo(x(), {kMax, 2});
+      },
+      [=] { return Tile(x(), {kMax}); },
+      [=] { return Tile(x(), {-1}); },
+      [=] { return Repeat(x(), {kMax}, 0); },
+      [=] {
+        return Repeat(x(), {kMax, kMax}, 0);
+      },
+      [=] { return Repeat(x(), {-1}, 0); },
+      [=] {
+        return Concat({x(), x()}, kMax);
+      },
+      [=] {
+        return Concat({x(), x()}, INT64_MIN);
+      },
+      [=] { return Stack({x()}, INT64_MIN); },
+      [=] { return Unstack(x(), kMax).empty() ? Tensor() : x(); },
+      [=] { return Split(x(), kMax).empty() ? Tensor() : x(); },
+      [=] { return Split(x(), 0).empty() ? Tensor() : x(); },
+      [=] { return Split(x(), INT64_MIN).empty() ? Tensor() : x(); },
+      [=] {
+        return Split(x(), std::vector<int64_t>{kMax, kMax}).empty() ? Tensor() : x();
+      },
+      [=] { return Slice(x(), {1}, {kMax}); },
+      [=] { return Slice(x(), {kMax}, {kMax}); },
+      [=] { return Slice(x(), {-1}, {1}); },
+      [=] { return StridedSlice(x(), {0}, {2}, {.strides = {0}}); },
+      [=] {
+        return StridedSlice(x(), {0}, {2}, {.strides = {1, 2}});
+      },
+      [=] {
+        return Pad(x(), {{kMax, kMax}});
+      },
+      [=] {
+        return Pad(x(), {{-1, 0}});
+      },
+      [=] { return Roll(x(), {1}, {kMax}); },
+      [=] {
+        return SpaceToDepth(Zeros({1, 4, 4, 1}), kMax);
+      },
+      [=] {
+        return SpaceToDepth(Zeros({1, 4, 4, 1}), 0);
+      },
+      [=] {
+        return DepthToSpace(Zeros({1, 4, 4, 4}), kLarge);
+      },
+      [=] {
+        return DepthToSpace(Zeros({1, 4, 4, 4}), 0);
+      },
+      [=] {
+        return SpaceToBatchND(Zeros({1, 4, 4, 1}), {kMax, kMax}, {{0, 0}, {0, 0}});
+      },
+      [=] {
+        return SpaceToBatchND(Zeros({1, 4, 4, 1}), {0, 0}, {{0, 0}, {0, 0}});
+      },
+      [=] {
+        return SpaceToBatchND(Zeros({1, 4, 4, 1}), {2, 2}, {{kMax, kMax}, {0, 0}});
+      },
+      [=] {
+        return BatchToSpaceND(Zeros({4, 4, 4, 1}), {2, 2}, {{kMax, kMax}, {0, 0}});
+      },
+      [=] {
+        return BatchToSpaceND(Zeros({4, 4, 4, 1}), {0, 0}, {{0, 0}, {0, 0}});
+      },
+      [=] { return Gather(x(), ids(), {.axis = kMax}); },
+      [=] {
+        return ScatterNd(ExpandDims(ids(), 1), x(), {kMax, kMax});
+      },
+      [=] {
+        return RandomUniform({kLarge, kLarge});
+      },
+      [=] { return RandomUniform({-2}); },
+      [=] { return RandomCrop(x(), {kMax}); },
+      [=] { return Multinomial(ExpandDims(x(), 0), kMax); },
+      [=] { return Multinomial(ExpandDims(x(), 0), -1); },
+      [=] {
+        return MatMul(Zeros({kLarge, 1}), Zeros({1, kLarge}));
+      },
+  };
+  return n < cases.size() ? cases[n] : nullptr;
+}
+
+class AbsurdSizesTest : public testing::TestWithParam<size_t> {};
+
+TEST_P(AbsurdSizesTest, AreErrorsOfTheGraphOrOfTheRun) {
+  Graph graph;
+  const auto scope = graph.AsDefault();
+  const std::function<Tensor()> make = AbsurdSize(GetParam());
+  if (make == nullptr) return;
+  const Tensor out = make();
+  if (!graph.status().ok()) {
+    EXPECT_THAT(std::string(graph.status().message()), HasSubstr("mistakes_test.cc"));
+    return;
+  }
+  // Some of Python's conventions make sense of it: of slices and rolls.
+  Session session("", {.client = runtime::TestClient(1)});
+  const auto value = session.Run(out);
+  EXPECT_TRUE(!value.ok() || value->num_elements() <= 2) << value->TypeString();
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, AbsurdSizesTest, testing::Range<size_t>(0, 64));
+
 TEST_F(MistakesTest, LongChainsOfOperationsRun) {
   Tensor x = Placeholder(DType::kF32, {}, "x");
   const Tensor first = x;
