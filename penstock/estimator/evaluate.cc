@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/estimator/estimator.h"
@@ -40,7 +41,11 @@ absl::StatusOr<EvalGraph> BuildEvalGraph(const Estimator& estimator, const Input
   ModelSpec& model = eval.built.model;
   EvalMetricOps metrics = model.spec.eval_metric_ops;
   if (model.eval_metrics.metric_fn != nullptr) {
-    metrics = model.eval_metrics.metric_fn(model.eval_metrics.tensors);
+    const absl::Status status = base::CatchExceptions([&] {
+      metrics = model.eval_metrics.metric_fn(model.eval_metrics.tensors);
+      return absl::OkStatus();
+    });
+    PENSTOCK_RETURN_IF_ERROR(base::WithContext(status, "eval_metrics"));
   }
   if (metrics.count("global_step") > 0) {
     return absl::InvalidArgumentError(

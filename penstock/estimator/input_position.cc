@@ -1,5 +1,7 @@
 #include "penstock/estimator/input_position.h"
 
+#include <limits>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
@@ -41,8 +43,10 @@ absl::StatusOr<std::optional<InputPosition>> ReadInputPosition(io::FileSystem& f
   const auto is = [&](const char* key, auto check) {
     return json.contains(key) && check(json[key]);
   };
+  // The next epoch and step are numbers, too.
   const auto number = [](const nlohmann::json& j) {
-    return j.is_number_integer() && j.get<int64_t>() >= 0;
+    constexpr int64_t kMax = std::numeric_limits<int64_t>::max() / 2;
+    return j.is_number_integer() && j.get<int64_t>() >= 0 && j.get<int64_t>() <= kMax;
   };
   const auto text_value = [](const nlohmann::json& j) { return j.is_string(); };
   const auto flag = [](const nlohmann::json& j) { return j.is_boolean(); };

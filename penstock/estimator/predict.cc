@@ -16,10 +16,11 @@ namespace {
 class PredictionStream : public Predictions {
  public:
   PredictionStream(BuiltModel built, session::Session session, NamedTensors outputs,
-                   std::unique_ptr<MonitoredLoop> loop, bool single_examples)
+                   std::unique_ptr<MonitoredLoop> loop, int64_t batch, bool single_examples)
       : built_(std::move(built)),
         session_(std::make_unique<session::Session>(std::move(session))),
         loop_(std::move(loop)),
+        batch_(batch),
         single_examples_(single_examples) {
     for (const auto& [name, tensor] : outputs) {
       names_.push_back(name);
@@ -70,13 +71,21 @@ class PredictionStream : public Predictions {
       }
       examples_ = values_[i].dim(0);
     }
-    if (built_.count.valid()) examples_ = values_.back().item<int64_t>();
+    if (!built_.count.valid()) return true;
+    if (examples_ != batch_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the predictions have ", examples_, " rows for a batch of ", batch_,
+                       " examples of all shards, but must have one for each example: '", names_[0],
+                       "' is ", values_[0].TypeString()));
+    }
+    examples_ = values_.back().item<int64_t>();
     return true;
   }
 
   BuiltModel built_;
   std::unique_ptr<session::Session> session_;  // has a fixed place, which hooks see
   std::unique_ptr<MonitoredLoop> loop_;
+  const int64_t batch_;  // of all shards; 0: any
   const bool single_examples_;
   std::vector<std::string> names_;
   session::Fetches fetches_;
@@ -124,9 +133,9 @@ absl::StatusOr<std::unique_ptr<Predictions>> Estimator::Predict(const InputFn& i
   session::Session session = builder.MakeSession(*built.graph);
   PENSTOCK_RETURN_IF_ERROR(session.status());
   PENSTOCK_RETURN_IF_ERROR(RestoreForInference(session, options.checkpoint_path));
-  auto stream =
-      std::make_unique<PredictionStream>(std::move(built), std::move(session), std::move(outputs),
-                                         std::move(loop), options.yield_single_examples);
+  auto stream = std::make_unique<PredictionStream>(
+      std::move(built), std::move(session), std::move(outputs), std::move(loop), input->fixed_batch,
+      options.yield_single_examples);
   PENSTOCK_RETURN_IF_ERROR(stream->Start());
   return stream;
 }

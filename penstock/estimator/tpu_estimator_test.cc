@@ -96,6 +96,26 @@ TEST(TPUEstimator, EvaluatesAndPredictsAllExamplesInOrder) {
   EXPECT_GE(correct, 27);
 }
 
+// A shard's mean has one row, so that four shards have four for eight examples.
+TEST(TPUEstimator, RejectsPredictionsWithoutARowForEachExample) {
+  const TemporaryFolder folder;
+  TPUEstimatorOptions options = Options(folder.path(), 4, 1);
+  options.model_fn = [](const NamedTensors& features, const NamedTensors& labels, ModeKeys mode,
+                        const Params& params) {
+    TPUEstimatorSpec spec = TpuModelFn(features, labels, mode, params);
+    spec.predictions = {{"mean", session::ReduceMean(spec.predictions["probabilities"])}};
+    return spec;
+  };
+  TPUEstimator estimator(std::move(options));
+  for (const bool single : {true, false}) {
+    auto stream = estimator.Predict(TestInput, {.yield_single_examples = single});
+    ASSERT_EQ(stream.status(), absl::OkStatus());
+    base::NamedArrays example;
+    EXPECT_THAT(std::string((*stream)->Next(&example).status().message()),
+                ::testing::HasSubstr("have 4 rows for a batch of 8 examples"));
+  }
+}
+
 // params["batch_size"] of model_fn and input_fn.
 TEST(TPUEstimator, GivesTheBatchSizeOfAShard) {
   for (const auto pipeline : {InputPipelineConfig::kPerHostV2, InputPipelineConfig::kPerHostV1}) {

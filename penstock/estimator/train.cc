@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/base/with_commas.h"
@@ -56,8 +57,12 @@ class TrainingRun {
   // Whether the checkpoint's step is max_steps or beyond.
   absl::StatusOr<bool> HasReachedMaxSteps() const {
     if (!options_.max_steps.has_value() || checkpoint_.empty()) return false;
-    PENSTOCK_ASSIGN_OR_RETURN(const base::Array step, estimator_.GetVariableValue("global_step"));
-    return step.item<int64_t>() >= *options_.max_steps;
+    PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays arrays,
+                              session::train::LoadCheckpoint(checkpoint_));
+    const base::Array* const step = arrays.Find("global_step");
+    // Another model's: restoring it says what differs.
+    if (step == nullptr || step->dtype() != base::DType::kI64 || step->rank() != 0) return false;
+    return step->item<int64_t>() >= *options_.max_steps;
   }
 
   // Where the input continues, and the seed of everything random.
@@ -96,9 +101,11 @@ class TrainingRun {
     const auto scope = built_.graph->AsDefault();
     const HostCall& host_call = built_.model.host_call;
     if (host_call.host_fn != nullptr) {
-      for (const session::Operation& operation : host_call.host_fn(host_call.tensors)) {
-        host_operations_.push_back(operation);
-      }
+      const absl::Status status = base::CatchExceptions([&] {
+        host_operations_ = host_call.host_fn(host_call.tensors);
+        return absl::OkStatus();
+      });
+      PENSTOCK_RETURN_IF_ERROR(base::WithContext(status, "host_call"));
     }
     return built_.graph->status();
   }
@@ -137,7 +144,11 @@ class TrainingRun {
     } else if (const double seconds = config_.CheckpointSeconds(); seconds > 0) {
       saver.save_secs = seconds;
     }
-    hooks.push_back(CheckpointSaverHook(std::move(saver)));
+    const bool given =
+        std::any_of(options_.hooks.begin(), options_.hooks.end(), [&](const Hook& h) {
+          return h != nullptr && h->SavesCheckpoints(options_.saving_listeners);
+        });
+    if (!given) hooks.push_back(CheckpointSaverHook(std::move(saver)));
     if (config_.save_summary_steps > 0) {
       hooks.push_back(SummarySaverHook({.save_steps = config_.save_summary_steps,
                                         .output_dir = estimator_.model_dir(),

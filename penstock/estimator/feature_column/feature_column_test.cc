@@ -82,6 +82,14 @@ TEST(InputLayer, BucketizesWithBoundariesInTheUpperBucket) {
               ElementsAre(1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 1));
 }
 
+TEST(InputLayer, PutsNanIntoTheLastBucket) {
+  const auto rows =
+      data::Dataset::FromArrays({{"age", base::Array::Of<float>({3}, {NAN, -INFINITY, INFINITY})}})
+          .Batch(3);
+  EXPECT_THAT(Values(Evaluate(rows, {BucketizedColumn(NumericColumn("age"), {18})})),
+              ElementsAre(0, 1, 1, 0, 0, 1));
+}
+
 TEST(InputLayer, IndicatorsCountAndSkipMissingValues) {
   const FeatureColumn vocabulary =
       CategoricalColumnWithVocabularyList("city", {"Graz", "Bern"}, {.num_oov_buckets = 1});

@@ -123,8 +123,9 @@ class ColumnBuilder {
     const std::vector<float> boundaries(column.boundaries.begin(), column.boundaries.end());
     const Tensor limits = session::Constant(
         base::Array::Of<float>({static_cast<int64_t>(boundaries.size())}, boundaries));
-    const Tensor reached =
-        session::GreaterEqual(session::ExpandDims(Numeric(*column.source), -1), limits);
+    // NaN is in the last bucket, as in TensorFlow.
+    const Tensor reached = session::LogicalNot(
+        session::Less(session::ExpandDims(Numeric(*column.source), -1), limits));
     return session::ReduceSum(session::Cast(reached, DType::kI64), -1);
   }
 

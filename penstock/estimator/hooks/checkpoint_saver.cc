@@ -15,6 +15,7 @@ class CheckpointSaver : public SessionRunHook {
  public:
   explicit CheckpointSaver(CheckpointSaverOptions options)
       : options_(std::move(options)),
+        listeners_(options_.listeners),
         timer_(options_.save_steps, options_.save_secs, options_.clock) {}
 
   absl::Status Begin() override {
@@ -30,7 +31,7 @@ class CheckpointSaver : public SessionRunHook {
     saver_.emplace(
         session::train::SaverOptions{.max_to_keep = options_.max_to_keep, .clock = options_.clock});
     PENSTOCK_RETURN_IF_ERROR(saver_->CheckWritable(Path()));
-    for (const auto& listener : options_.listeners) {
+    for (const auto& listener : listeners_) {
       PENSTOCK_RETURN_IF_ERROR(listener->Begin());
     }
     return absl::OkStatus();
@@ -61,10 +62,16 @@ class CheckpointSaver : public SessionRunHook {
   absl::Status End(RunContext& context) override {
     PENSTOCK_RETURN_IF_ERROR(context.CheckBeforeSave());
     if (last_saved_ != context.global_step()) PENSTOCK_RETURN_IF_ERROR(Save(context));
-    for (const auto& listener : options_.listeners) {
+    for (const auto& listener : listeners_) {
       PENSTOCK_RETURN_IF_ERROR(listener->End(context, context.global_step()));
     }
     return absl::OkStatus();
+  }
+
+  bool SavesCheckpoints(const SavingListeners& listeners) override {
+    listeners_ = options_.listeners;
+    listeners_.insert(listeners_.end(), listeners.begin(), listeners.end());
+    return true;
   }
 
  private:
@@ -75,7 +82,7 @@ class CheckpointSaver : public SessionRunHook {
   absl::Status Save(RunContext& context) {
     const int64_t step = context.global_step();
     PENSTOCK_RETURN_IF_ERROR(context.CheckBeforeSave());
-    for (const auto& listener : options_.listeners) {
+    for (const auto& listener : listeners_) {
       PENSTOCK_RETURN_IF_ERROR(listener->BeforeSave(context, step));
     }
     const std::vector<std::string> before = saver_->last_checkpoints();
@@ -89,13 +96,14 @@ class CheckpointSaver : public SessionRunHook {
     }
     last_saved_ = step;
     context.Log(absl::StrCat("saved checkpoint ", io::DisplayName(saved)));
-    for (const auto& listener : options_.listeners) {
+    for (const auto& listener : listeners_) {
       PENSTOCK_RETURN_IF_ERROR(listener->AfterSave(context, step));
     }
     return absl::OkStatus();
   }
 
   const CheckpointSaverOptions options_;
+  SavingListeners listeners_;
   SecondOrStepTimer timer_;
   std::optional<session::train::Saver> saver_;
   std::optional<int64_t> last_saved_;

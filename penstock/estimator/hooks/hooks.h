@@ -102,11 +102,10 @@ class CheckpointSaverListener {
   virtual absl::Status AfterSave(RunContext& context, int64_t global_step);
   virtual absl::Status End(RunContext& context, int64_t global_step);
 };
-using SavingListeners = std::vector<std::shared_ptr<CheckpointSaverListener>>;
 
 // Saves checkpoints: when the session is created (unless it was restored from the checkpoint of
 // this step), every N steps or seconds, and at the end. Train adds one according to its RunConfig,
-// unless the program's hooks contain one.
+// unless the program's hooks contain one, which then calls Train's listeners, too.
 struct CheckpointSaverOptions {
   std::string checkpoint_dir;
   std::optional<double> save_secs = {};

@@ -23,6 +23,7 @@ absl::Status SessionRunHook::AfterCreateSession(RunContext&) { return absl::OkSt
 SessionRunArgs SessionRunHook::BeforeRun(RunContext&) { return {}; }
 absl::Status SessionRunHook::AfterRun(RunContext&, const RunValues&) { return absl::OkStatus(); }
 absl::Status SessionRunHook::End(RunContext&) { return absl::OkStatus(); }
+bool SessionRunHook::SavesCheckpoints(const SavingListeners&) { return false; }
 int64_t SessionRunHook::StepsUntilNext(int64_t) const {
   return std::numeric_limits<int64_t>::max();
 }

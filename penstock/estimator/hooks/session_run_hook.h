@@ -96,6 +96,9 @@ class RunContext {
   std::function<void(absl::string_view)> remove_beside_;
 };
 
+class CheckpointSaverListener;  // hooks.h
+using SavingListeners = std::vector<std::shared_ptr<CheckpointSaverListener>>;
+
 class SessionRunHook {
  public:
   virtual ~SessionRunHook() = default;
@@ -110,6 +113,10 @@ class SessionRunHook {
   // Number of steps until this hook must run next, at least 1: the device loop of a TPUEstimator is
   // not longer. Default: no limit.
   virtual int64_t StepsUntilNext(int64_t global_step) const;
+
+  // Whether this hook saves checkpoints, so that Train adds no CheckpointSaverHook of its own; it
+  // then calls these listeners, too, until Train is called again. Default: false.
+  virtual bool SavesCheckpoints(const SavingListeners& listeners);
 };
 
 using Hook = std::shared_ptr<SessionRunHook>;

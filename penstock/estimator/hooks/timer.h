@@ -31,13 +31,13 @@ class SecondOrStepTimer {
     if (!active()) return false;
     if (!last_step_.has_value()) return true;
     if (step == *last_step_) return false;
-    if (steps_.has_value()) return step >= *last_step_ + *steps_;
+    if (steps_.has_value()) return step - *last_step_ >= *steps_;
     return clock_->Seconds() >= last_seconds_ + *seconds_;
   }
   // Number of steps from `step` until the hook acts; without a limit if seconds count.
   int64_t StepsUntilTrigger(int64_t step) const {
     if (!steps_.has_value()) return std::numeric_limits<int64_t>::max();
-    const int64_t left = last_step_.value_or(step) + *steps_ - step;
+    const int64_t left = *steps_ - (step - last_step_.value_or(step));
     return left < 1 ? 1 : left;
   }
   struct Elapsed {
