@@ -82,10 +82,9 @@ class Differentiation {
     const std::vector<bool> reached = ir::DependsOn(segment.graph, IdentityValues(segment));
     const std::vector<bool> on_way = Ancestors(segment.graph, ys, &reached);
     const std::vector<Destination> destinations = DestinationsIn(segment, on_way);
-    if (destinations.empty()) return;
+    if (!Free(segment, on_way) || destinations.empty()) return;
     Values xs;
     for (const Destination& destination : destinations) xs.push_back(destination.x);
-    if (!Free(segment, on_way)) return;
     if (segment.serial != trace_.segment()->serial) {
       if (!Recompute(segment, ys, xs)) return;
       // A gradient that is differentiated again leaves the graph by the copies.

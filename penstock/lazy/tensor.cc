@@ -8,6 +8,8 @@
 #include "penstock/ir/ops.h"
 #include "penstock/lazy/autograd.h"
 #include "penstock/lazy/context.h"
+#include "penstock/lazy/operand.h"
+#include "penstock/lazy/ops/build.h"
 #include "penstock/lazy/record.h"
 #include "penstock/lazy/tensor_impl.h"
 #include "penstock/lazy/trace.h"
@@ -182,66 +184,74 @@ Tensor& Tensor::zero_() { return fill_(0); }
 
 namespace {
 
-// The operand of an in-place operation in the target's type, which PyTorch allows if its kind is
-// not higher.
-ir::Value AsTarget(const ir::Value& operand, const ir::Value& target) {
-  return ir::Convert(operand, target.dtype());
-}
+using internal::CanCast;
 
-bool IsHigherKind(const Tensor& other, const Tensor& target) {
-  return base::IsFloat(other.dtype()) && !base::IsFloat(target.dtype());
-}
-
-Tensor& InPlaceArithmetic(absl::string_view name, Tensor& target, const Tensor& other,
-                          SourceLocation where,
-                          const std::function<ir::Value(ir::Value, ir::Value)>& compute) {
-  if (target.defined() && other.defined() && IsHigherKind(other, target)) {
-    FailOp(name, {target, other}, "a float result can't be cast to the tensor's integer type",
+// An in-place operation of two operands: computed in their common type, which must fit into the
+// target's.
+Tensor& InPlaceArithmetic(absl::string_view name, Tensor& target, const Operand& other,
+                          SourceLocation where, bool divides, const Scalar& alpha,
+                          ir::Value (*compute)(ir::Value, ir::Value)) {
+  const Operand operands[] = {target, other};
+  DType dtype = internal::ResultType(operands);
+  if (divides) dtype = internal::FloatType(dtype);
+  const auto fail = [&](const std::string& message) -> Tensor& {
+    FailOp(name, other.is_scalar() ? Tensors{target} : Tensors{target, other.tensor()}, message,
            where);
     return target;
+  };
+  const bool defined = target.defined() && (other.is_scalar() || other.tensor().defined());
+  if (defined && !CanCast(dtype, target.dtype())) {
+    return fail(absl::StrCat("the result's type ", base::DTypeName(dtype),
+                             " can't be cast to the tensor's, ", base::DTypeName(target.dtype()),
+                             "; use to() or the function that is not in place"));
   }
-  return RecordInPlace(name, target, {other}, where, [&](const ir::Values& in) {
-    return compute(in[0], AsTarget(in[1], in[0]));
-  });
+  if (defined && alpha.value() != 1 && !base::IsFloat(dtype) &&
+      (alpha.kind() == Scalar::Kind::kFloat || dtype == DType::kBool)) {
+    return fail(absl::StrCat("alpha is ", alpha.value(), ", which is not a number of type ",
+                             base::DTypeName(dtype)));
+  }
+  return RecordInPlace(name, target, other.is_scalar() ? Tensors{} : Tensors{other.tensor()}, where,
+                       [&](const ir::Values& in) {
+                         ir::Value y = other.is_scalar()
+                                           ? internal::ScalarValue(*in[0].graph(), dtype,
+                                                                   other.scalar().value())
+                                           : ir::Convert(in[1], dtype);
+                         if (alpha.value() != 1) y = y * alpha.value();
+                         return ir::Convert(compute(ir::Convert(in[0], dtype), y), in[0].dtype());
+                       });
+}
+
+ir::Value Sum(ir::Value x, ir::Value y) {
+  return x.dtype() == DType::kBool ? ir::Or(x, y) : ir::Add(x, y);
+}
+ir::Value Product(ir::Value x, ir::Value y) {
+  return x.dtype() == DType::kBool ? ir::And(x, y) : ir::Multiply(x, y);
 }
 
 }  // namespace
 
-Tensor& Tensor::add_(const Tensor& other, double alpha, SourceLocation where) {
-  return InPlaceArithmetic("add_", *this, other, where, [alpha](ir::Value x, ir::Value y) {
-    return x + (alpha == 1 ? y : y * alpha);
-  });
+Tensor& Tensor::add_(const Tensor& other, Scalar alpha, SourceLocation where) {
+  return InPlaceArithmetic("add_", *this, other, where, false, alpha, Sum);
 }
 
-Tensor& Tensor::sub_(const Tensor& other, double alpha, SourceLocation where) {
-  return InPlaceArithmetic("sub_", *this, other, where, [alpha](ir::Value x, ir::Value y) {
-    return x - (alpha == 1 ? y : y * alpha);
-  });
+Tensor& Tensor::sub_(const Tensor& other, Scalar alpha, SourceLocation where) {
+  return InPlaceArithmetic("sub_", *this, other, where, false, alpha, ir::Subtract);
 }
 
 Tensor& Tensor::mul_(const Tensor& other, SourceLocation where) {
-  return InPlaceArithmetic("mul_", *this, other, where,
-                           [](ir::Value x, ir::Value y) { return x * y; });
+  return InPlaceArithmetic("mul_", *this, other, where, false, 1, Product);
 }
 
 Tensor& Tensor::div_(const Tensor& other, SourceLocation where) {
-  if (defined() && !base::IsFloat(dtype())) {
-    FailOp("div_", {*this, other}, "a float result can't be cast to the tensor's integer type",
-           where);
-    return *this;
-  }
-  return InPlaceArithmetic("div_", *this, other, where,
-                           [](ir::Value x, ir::Value y) { return x / y; });
+  return InPlaceArithmetic("div_", *this, other, where, true, 1, ir::Divide);
 }
 
-Tensor& Tensor::mul_(double factor, SourceLocation where) {
-  return RecordInPlace("mul_", *this, {}, where,
-                       [factor](const ir::Values& in) { return in[0] * factor; });
+Tensor& Tensor::mul_(Scalar factor, SourceLocation where) {
+  return InPlaceArithmetic("mul_", *this, factor, where, false, 1, Product);
 }
 
-Tensor& Tensor::add_(double value, SourceLocation where) {
-  return RecordInPlace("add_", *this, {}, where,
-                       [value](const ir::Values& in) { return in[0] + value; });
+Tensor& Tensor::add_(Scalar value, SourceLocation where) {
+  return InPlaceArithmetic("add_", *this, value, where, false, 1, Sum);
 }
 
 }  // namespace penstock::lazy

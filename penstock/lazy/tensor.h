@@ -41,11 +41,6 @@
 // contents and leaves its history as it is. There are no hooks, no retain_grad() and no gradients
 // across devices. docs/design/lazy.md says more.
 //
-// Differences from PyTorch. An in-place operation on a tensor that a gradient needs is no error:
-// the graph has the value that it saw. Under no_grad, or through detach(), it changes a tensor's
-// contents and leaves its history as it is. There are no hooks, no retain_grad() and no gradients
-// across devices. docs/design/lazy.md says more.
-//
 // Thread safety: a tensor belongs to one thread at a time (xmp::spawn gives each replica its own).
 // What a thread has recorded and not run has no value for other threads.
 #pragma once
@@ -146,14 +141,16 @@ class Tensor : public TensorMethods {
   Tensor& copy_(const Tensor& source, SourceLocation where = SourceLocation::Current());
   Tensor& fill_(double value);
   Tensor& zero_();
-  Tensor& add_(const Tensor& other, double alpha = 1,
+  // The result's type, as promotion makes it, must fit into the tensor's: integers into floats, not
+  // floats into integers, nor numbers into bools. copy_ and fill_ convert anything.
+  Tensor& add_(const Tensor& other, Scalar alpha = 1,
                SourceLocation where = SourceLocation::Current());
-  Tensor& sub_(const Tensor& other, double alpha = 1,
+  Tensor& sub_(const Tensor& other, Scalar alpha = 1,
                SourceLocation where = SourceLocation::Current());
   Tensor& mul_(const Tensor& other, SourceLocation where = SourceLocation::Current());
   Tensor& div_(const Tensor& other, SourceLocation where = SourceLocation::Current());
-  Tensor& mul_(double factor, SourceLocation where = SourceLocation::Current());
-  Tensor& add_(double value, SourceLocation where = SourceLocation::Current());
+  Tensor& mul_(Scalar factor, SourceLocation where = SourceLocation::Current());
+  Tensor& add_(Scalar value, SourceLocation where = SourceLocation::Current());
   // ... the others are in ops.h's table of methods.
 
  private:

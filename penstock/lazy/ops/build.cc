@@ -114,6 +114,31 @@ DType ResultType(absl::Span<const Operand> operands) {
   return result;
 }
 
+bool CanCast(DType from, DType to) { return KindOf(from) <= KindOf(to); }
+
+Tensor& PutResult(absl::string_view name, Tensor& target, const Tensor& result,
+                  SourceLocation where) {
+  if (!target.defined() || !result.defined()) {
+    if (!target.defined()) FailOp(name, {target}, "the tensor is undefined", where);
+    return target;  // an undefined result has recorded its error
+  }
+  if (!CanCast(result.dtype(), target.dtype())) {
+    FailOp(name, {target},
+           absl::StrCat("the result's type ", base::DTypeName(result.dtype()),
+                        " can't be cast to the tensor's, ", base::DTypeName(target.dtype()),
+                        "; use to() or the function that is not in place"),
+           where);
+  } else if (result.sizes() != target.sizes()) {
+    FailOp(name, {target},
+           absl::StrCat("the result's shape ", result.sizes().ToString(),
+                        " is not the tensor's: in-place operations cannot broadcast the tensor"),
+           where);
+  } else {
+    target.copy_(result, where);
+  }
+  return target;
+}
+
 DType FloatType(DType dtype) { return base::IsFloat(dtype) ? dtype : DType::kF32; }
 bool IsFloatTensor(const Tensor& x) { return x.defined() && base::IsFloat(x.dtype()); }
 

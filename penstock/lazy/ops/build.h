@@ -29,6 +29,9 @@ bool ResolveDims(absl::string_view name, const Tensor& x, const Sizes& given, ir
 // only if of a higher kind (bool, integer, float).
 DType ResultType(absl::Span<const Operand> operands);
 DType PromoteTypes(DType a, DType b);
+// Whether an in-place operation may put results of type `from` into a tensor of type `to`
+// (torch.can_cast): not floats into integers, nor numbers into bools.
+bool CanCast(DType from, DType to);
 // The type itself if it is a float, else float32.
 DType FloatType(DType dtype);
 bool IsFloatTensor(const Tensor& x);
@@ -37,6 +40,10 @@ bool IsFloatTensor(const Tensor& x);
 // scalar value).
 Tensor Promoted(absl::string_view name, absl::Span<const Operand> operands, DType dtype,
                 const std::function<ir::Value(const ir::Values&)>& build);
+// The in-place form of a function: puts `result`, computed by it from `target`, into `target`. An
+// error if its type or shape do not fit. Returns target.
+Tensor& PutResult(absl::string_view name, Tensor& target, const Tensor& result,
+                  SourceLocation where);
 // One operand, converted to float.
 Tensor FloatOp(absl::string_view name, const Tensor& x, SourceLocation where,
                ir::Value (*build)(ir::Value));

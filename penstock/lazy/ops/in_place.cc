@@ -1,89 +1,95 @@
 // In-place methods.
 #include "penstock/lazy/ops.h"
+#include "penstock/lazy/ops/build.h"
 #include "penstock/lazy/random.h"
 #include "penstock/lazy/tensor_methods.h"
 
 namespace penstock::lazy {
 
+using internal::PutResult;
+
 Tensor& TensorMethods::clamp_(std::optional<Scalar> min, std::optional<Scalar> max,
                               SourceLocation where) {
-  return Mutable().copy_(lazy::clamp(Self(), min, max, where), where);
+  return PutResult("clamp_", Mutable(), lazy::clamp(Self(), min, max, where), where);
 }
 Tensor& TensorMethods::clamp_min_(Scalar min, SourceLocation where) {
-  return Mutable().copy_(lazy::clamp_min(Self(), min, where), where);
+  return PutResult("clamp_min_", Mutable(), lazy::clamp_min(Self(), min, where), where);
 }
 Tensor& TensorMethods::clamp_max_(Scalar max, SourceLocation where) {
-  return Mutable().copy_(lazy::clamp_max(Self(), max, where), where);
+  return PutResult("clamp_max_", Mutable(), lazy::clamp_max(Self(), max, where), where);
 }
 Tensor& TensorMethods::addcmul_(const Tensor& a, const Tensor& b, Scalar value,
                                 SourceLocation where) {
-  return Mutable().copy_(lazy::addcmul(Self(), a, b, value, where), where);
+  return PutResult("addcmul_", Mutable(), lazy::addcmul(Self(), a, b, value, where), where);
 }
 Tensor& TensorMethods::addcdiv_(const Tensor& a, const Tensor& b, Scalar value,
                                 SourceLocation where) {
-  return Mutable().copy_(lazy::addcdiv(Self(), a, b, value, where), where);
+  return PutResult("addcdiv_", Mutable(), lazy::addcdiv(Self(), a, b, value, where), where);
 }
 Tensor& TensorMethods::masked_fill_(const Tensor& mask, Scalar value, SourceLocation where) {
-  return Mutable().copy_(lazy::masked_fill(Self(), mask, value, where), where);
+  return PutResult("masked_fill_", Mutable(), lazy::masked_fill(Self(), mask, value, where), where);
 }
 Tensor& TensorMethods::scatter_add_(int64_t dim, const Tensor& index, const Tensor& src,
                                     SourceLocation where) {
-  return Mutable().copy_(lazy::scatter_add(Self(), dim, index, src, where), where);
+  return PutResult("scatter_add_", Mutable(), lazy::scatter_add(Self(), dim, index, src, where),
+                   where);
 }
 Tensor& TensorMethods::index_add_(int64_t dim, const Tensor& index, const Tensor& source,
                                   Scalar alpha, SourceLocation where) {
-  return Mutable().copy_(lazy::index_add(Self(), dim, index, source, alpha, where), where);
+  return PutResult("index_add_", Mutable(),
+                   lazy::index_add(Self(), dim, index, source, alpha, where), where);
 }
 Tensor& TensorMethods::abs_(SourceLocation where) {
-  return Mutable().copy_(lazy::abs(Self(), where), where);
+  return PutResult("abs_", Mutable(), lazy::abs(Self(), where), where);
 }
 Tensor& TensorMethods::neg_(SourceLocation where) {
-  return Mutable().copy_(lazy::neg(Self(), where), where);
+  return PutResult("neg_", Mutable(), lazy::neg(Self(), where), where);
 }
 Tensor& TensorMethods::exp_(SourceLocation where) {
-  return Mutable().copy_(lazy::exp(Self(), where), where);
+  return PutResult("exp_", Mutable(), lazy::exp(Self(), where), where);
 }
 Tensor& TensorMethods::log_(SourceLocation where) {
-  return Mutable().copy_(lazy::log(Self(), where), where);
+  return PutResult("log_", Mutable(), lazy::log(Self(), where), where);
 }
 Tensor& TensorMethods::sqrt_(SourceLocation where) {
-  return Mutable().copy_(lazy::sqrt(Self(), where), where);
+  return PutResult("sqrt_", Mutable(), lazy::sqrt(Self(), where), where);
 }
 Tensor& TensorMethods::rsqrt_(SourceLocation where) {
-  return Mutable().copy_(lazy::rsqrt(Self(), where), where);
+  return PutResult("rsqrt_", Mutable(), lazy::rsqrt(Self(), where), where);
 }
 Tensor& TensorMethods::reciprocal_(SourceLocation where) {
-  return Mutable().copy_(lazy::reciprocal(Self(), where), where);
+  return PutResult("reciprocal_", Mutable(), lazy::reciprocal(Self(), where), where);
 }
 Tensor& TensorMethods::sigmoid_(SourceLocation where) {
-  return Mutable().copy_(lazy::sigmoid(Self(), where), where);
+  return PutResult("sigmoid_", Mutable(), lazy::sigmoid(Self(), where), where);
 }
 Tensor& TensorMethods::tanh_(SourceLocation where) {
-  return Mutable().copy_(lazy::tanh(Self(), where), where);
+  return PutResult("tanh_", Mutable(), lazy::tanh(Self(), where), where);
 }
 Tensor& TensorMethods::relu_(SourceLocation where) {
-  return Mutable().copy_(lazy::relu(Self(), where), where);
+  return PutResult("relu_", Mutable(), lazy::relu(Self(), where), where);
 }
 Tensor& TensorMethods::floor_(SourceLocation where) {
-  return Mutable().copy_(lazy::floor(Self(), where), where);
+  return PutResult("floor_", Mutable(), lazy::floor(Self(), where), where);
 }
 Tensor& TensorMethods::ceil_(SourceLocation where) {
-  return Mutable().copy_(lazy::ceil(Self(), where), where);
+  return PutResult("ceil_", Mutable(), lazy::ceil(Self(), where), where);
 }
 Tensor& TensorMethods::round_(SourceLocation where) {
-  return Mutable().copy_(lazy::round(Self(), where), where);
+  return PutResult("round_", Mutable(), lazy::round(Self(), where), where);
 }
 Tensor& TensorMethods::trunc_(SourceLocation where) {
-  return Mutable().copy_(lazy::trunc(Self(), where), where);
+  return PutResult("trunc_", Mutable(), lazy::trunc(Self(), where), where);
 }
 Tensor& TensorMethods::lerp_(const Tensor& end, const Operand& weight) {
-  return Mutable().copy_(lazy::lerp(Self(), end, weight), weight.where());
+  return PutResult("lerp_", Mutable(), lazy::lerp(Self(), end, weight), weight.where());
 }
 Tensor& TensorMethods::pow_(const Operand& exponent) {
-  return Mutable().copy_(lazy::pow(Operand(Self(), exponent.where()), exponent), exponent.where());
+  return PutResult("pow_", Mutable(), lazy::pow(Operand(Self(), exponent.where()), exponent),
+                   exponent.where());
 }
 Tensor& TensorMethods::scatter_(int64_t dim, const Tensor& index, const Operand& src) {
-  return Mutable().copy_(lazy::scatter(Self(), dim, index, src), src.where());
+  return PutResult("scatter_", Mutable(), lazy::scatter(Self(), dim, index, src), src.where());
 }
 
 Tensor& TensorMethods::index_put_(const std::vector<Index>& indices, const Operand& value) {

@@ -159,21 +159,37 @@ Tensor prod(const Tensor& x, std::optional<int64_t> dim, bool keepdim, SourceLoc
       [&](Value v, const ir::Axes& axes) { return ir::ReduceProduct(Summable(v), axes, keepdim); });
 }
 
+namespace {
+
+Tensor Extreme(absl::string_view name, const Tensor& x, const Sizes& dim, bool keepdim,
+               bool largest, SourceLocation where) {
+  ir::Axes dims;
+  if (!internal::ResolveDims(name, x, dim, dims, where)) return Tensor();
+  for (const int64_t axis : dims) {
+    if (x.size(axis) > 0) continue;
+    return FailOp(name, {x}, absl::StrCat("dim ", axis, " has no elements to choose from"), where);
+  }
+  return Reduce(name, x, dim, where, [&](Value v, const ir::Axes& axes) {
+    const Value number = v.dtype() == DType::kBool ? ir::Convert(v, DType::kI32) : v;
+    return ir::Convert(
+        largest ? ir::ReduceMax(number, axes, keepdim) : ir::ReduceMin(number, axes, keepdim),
+        v.dtype());
+  });
+}
+
+}  // namespace
+
 Tensor amax(const Tensor& x, const Sizes& dim, bool keepdim, SourceLocation where) {
-  return Reduce("amax", x, dim, where,
-                [&](Value v, const ir::Axes& axes) { return ir::ReduceMax(v, axes, keepdim); });
+  return Extreme("amax", x, dim, keepdim, true, where);
 }
 Tensor amin(const Tensor& x, const Sizes& dim, bool keepdim, SourceLocation where) {
-  return Reduce("amin", x, dim, where,
-                [&](Value v, const ir::Axes& axes) { return ir::ReduceMin(v, axes, keepdim); });
+  return Extreme("amin", x, dim, keepdim, false, where);
 }
 Tensor max(const Tensor& x, SourceLocation where) {
-  return Reduce("max", x, {}, where,
-                [](Value v, const ir::Axes& axes) { return ir::ReduceMax(v, axes); });
+  return Extreme("max", x, {}, false, true, where);
 }
 Tensor min(const Tensor& x, SourceLocation where) {
-  return Reduce("min", x, {}, where,
-                [](Value v, const ir::Axes& axes) { return ir::ReduceMin(v, axes); });
+  return Extreme("min", x, {}, false, false, where);
 }
 
 Tensor var(const Tensor& x, const Sizes& dim, bool unbiased, bool keepdim, SourceLocation where) {

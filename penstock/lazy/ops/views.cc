@@ -24,8 +24,8 @@ std::string CompleteShape(const Tensor& x, std::vector<int64_t>& shape) {
     } else if (shape[i] < 0) {
       return absl::StrCat("shape ", Sizes(shape).ToString(),
                           " is invalid: only one size may be -1");
-    } else {
-      known *= shape[i];
+    } else if (__builtin_mul_overflow(known, shape[i], &known)) {
+      return absl::StrCat("shape ", Sizes(shape).ToString(), " has more than 2^63 elements");
     }
   }
   if (shape.size() > static_cast<size_t>(base::kMaxRank)) {
@@ -145,7 +145,9 @@ Tensor unflatten(const Tensor& x, int64_t dim, const Sizes& sizes, SourceLocatio
   if (!ResolveDim("unflatten", x, dim, where)) return Tensor();
   std::vector<int64_t> given = sizes.values(), shape;
   int64_t known = 1;
-  for (int64_t size : given) known *= size == -1 ? 1 : size;
+  for (int64_t size : given) {
+    if (size != -1 && __builtin_mul_overflow(known, size, &known)) known = 0;  // rejected below
+  }
   for (int64_t& size : given) {
     if (size == -1 && known > 0) size = x.size(dim) / known;
   }
@@ -201,8 +203,8 @@ Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1, SourceLocation whe
   if (!ResolveDim("transpose", x, dim0, where) || !ResolveDim("transpose", x, dim1, where)) {
     return Tensor();
   }
-  if (x.dim() == 0) return x;
   ir::Axes dims = Identity(x.dim());
+  if (x.dim() == 0) return Permuted("transpose", x, dims, where);
   std::swap(dims[dim0], dims[dim1]);
   return Permuted("transpose", x, dims, where);
 }
@@ -211,15 +213,15 @@ Tensor t(const Tensor& x, SourceLocation where) {
   if (x.dim() > 2) {
     return FailOp("t", {x}, "expects at most 2 dims; transpose(dim0, dim1) swaps others", where);
   }
-  return x.dim() < 2 ? x : Permuted("t", x, {1, 0}, where);
+  return Permuted("t", x, x.dim() < 2 ? Identity(x.dim()) : ir::Axes{1, 0}, where);
 }
 
 Tensor movedim(const Tensor& x, int64_t source, int64_t destination, SourceLocation where) {
   if (!ResolveDim("movedim", x, source, where) || !ResolveDim("movedim", x, destination, where)) {
     return Tensor();
   }
-  if (x.dim() == 0) return x;
   ir::Axes dims = Identity(x.dim());
+  if (x.dim() == 0) return Permuted("movedim", x, dims, where);
   dims.erase(dims.begin() + source);
   dims.insert(dims.begin() + destination, source);
   return Permuted("movedim", x, dims, where);
@@ -243,6 +245,16 @@ Tensor expand(const Tensor& x, const Sizes& sizes, SourceLocation where) {
                   where);
   }
   const Shape to(shape);
+  if (to.num_elements() == x.numel()) {  // nothing is repeated
+    return RecordView(
+        "expand", x, where, [to](Value v) { return ir::Reshape(v, to); },
+        [](Value v, Value changed) { return ir::Reshape(changed, v.shape()); });
+  }
+  if (to.num_elements() == 0) {
+    return RecordView(
+        "expand", x, where, [to](Value v) { return ir::BroadcastTo(v, to); },
+        [](Value v, Value) { return v; });
+  }
   return RecordView(
       "expand", x, where, [to](Value v) { return ir::BroadcastTo(v, to); },
       [](Value v, Value) {
@@ -310,13 +322,19 @@ Tensor diagonal(const Tensor& x, SourceLocation where) {
   if (x.defined() && x.dim() != 2) {
     return FailOp("diagonal", {x}, "expects a matrix", where);
   }
-  return Record("diagonal", {x}, where, [](const ir::Values& in) {
-    const int64_t n = std::min(in[0].shape().dim(0), in[0].shape().dim(1));
-    const int64_t width = in[0].shape().dim(1);
-    // The elements at 0, width + 1, 2 (width + 1)... of the flattened matrix.
-    const Value flat = ir::Reshape(in[0], {-1});
-    return ir::SliceAxis(flat, 0, 0, n == 0 ? 0 : (n - 1) * (width + 1) + 1, width + 1);
-  });
+  // The elements at 0, width + 1, 2 (width + 1)... of the flattened matrix.
+  const auto count = [](Value v) { return std::min(v.shape().dim(0), v.shape().dim(1)); };
+  return RecordView(
+      "diagonal", x, where,
+      [count](Value v) {
+        const int64_t n = count(v), step = v.shape().dim(1) + 1;
+        return ir::SliceAxis(ir::Reshape(v, {v.shape().num_elements()}), 0, 0,
+                             n == 0 ? 0 : (n - 1) * step + 1, step);
+      },
+      [](Value v, Value changed) {
+        const Value flat = ir::Reshape(v, {v.shape().num_elements()});
+        return ir::Reshape(ReplaceSlice(flat, changed, 0, 0, v.shape().dim(1) + 1), v.shape());
+      });
 }
 
 Tensors split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim,
@@ -346,9 +364,11 @@ Tensors split(const Tensor& x, int64_t split_size, int64_t dim, SourceLocation w
     return {};
   }
   std::vector<int64_t> sizes;
-  for (int64_t rest = x.dim() == 0 ? 0 : x.size(dim); rest > 0; rest -= split_size) {
+  int64_t rest = x.dim() == 0 ? 0 : x.size(dim);
+  do {  // an empty tensor has one part
     sizes.push_back(std::min(rest, split_size));
-  }
+    rest -= split_size;
+  } while (rest > 0);
   return split(x, sizes, dim, where);
 }
 
@@ -359,7 +379,8 @@ Tensors chunk(const Tensor& x, int64_t chunks, int64_t dim, SourceLocation where
     return {};
   }
   const int64_t extent = x.dim() == 0 ? 0 : x.size(dim);
-  return split(x, std::max<int64_t>((extent + chunks - 1) / chunks, 1), dim, where);
+  if (extent == 0) return split(x, std::vector<int64_t>(chunks), dim, where);
+  return split(x, extent / chunks + (extent % chunks != 0), dim, where);
 }
 
 Tensors unbind(const Tensor& x, int64_t dim, SourceLocation where) {

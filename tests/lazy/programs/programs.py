@@ -1,0 +1,464 @@
+"""Random programs of views, in-place operations and gradients, and what PyTorch makes of them.
+
+Usage: programs.py FOLDER SEED COUNT [LENGTH]    writes FOLDER/<seed>.json for each seed from SEED on
+
+A program is a list of instructions. Numbers are small integers, so that every sum and product is exact: results are compared bit
+for bit. A program in which a number becomes too large, or a division inexact, is cut there. Instructions that PyTorch rejects are
+left out, except those that must be an error ("fails").
+"""
+
+import json
+import random
+import sys
+
+import torch
+
+DTYPES = {"f64": torch.float64, "f32": torch.float32, "i64": torch.int64, "i32": torch.int32, "bool": torch.bool}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+LIMIT = 2.0 ** 18
+
+# Messages of PyTorch for mistakes that are mistakes here, too.
+MISTAKES = ["can't be cast to", "a leaf Variable that requires grad", "out of range", "must match the size", "size mismatch",
+            "must be broadcastable", "For integral input tensors", "Dimension out of range", "doesn't match the broadcast shape",
+            "can only be implicitly created for scalar", "does not require grad", "shape mismatch",
+            "Only Tensors of floating point", "only Tensors of floating point", "is invalid for input of size",
+            "more than one element of the written-to tensor refers", "backward through the graph a second time"]
+
+
+class Cut(Exception):
+    """The program is over."""
+
+
+class Machine:
+    """Runs instructions with PyTorch."""
+
+    def __init__(self):
+        self.x = {}
+
+    def arg(self, value):
+        return self.x[value["t"]] if isinstance(value, dict) else value
+
+    def run(self, i):
+        with torch.set_grad_enabled(not i.get("no_grad", False)):
+            results = getattr(self, "op_" + i["op"].rstrip("_") if hasattr(self, "op_" + i["op"].rstrip("_")) else "op_any")(i)
+        for name, result in zip(i.get("out", []), results if isinstance(results, (tuple, list)) else [results]):
+            self.x[name] = result
+
+    def op_any(self, i):
+        x = self.x[i["x"]]
+        args = [self.arg(a) for a in i.get("args", [])]
+        return getattr(x, i["op"])(*args, **i.get("kw", {}))
+
+    def op_tensor(self, i):
+        return torch.tensor(i["values"], dtype=DTYPES[i["dtype"]]).reshape(i["shape"]).requires_grad_(i["grad"])
+
+    def op_to(self, i):
+        return self.x[i["x"]].to(DTYPES[i["dtype"]])
+
+    def op_cat(self, i):
+        return torch.cat([self.x[k] for k in i["xs"]], i["dim"])
+
+    def op_stack(self, i):
+        return torch.stack([self.x[k] for k in i["xs"]], i["dim"])
+
+    def op_where(self, i):
+        return torch.where(self.x[i["x"]], self.arg(i["args"][0]), self.arg(i["args"][1]))
+
+    def op_alias(self, i):
+        return self.x[i["x"]]
+
+    def op_delete(self, i):
+        del self.x[i["x"]]
+
+    def op_get_grad(self, i):
+        return self.x[i["x"]].grad
+
+    def op_clear_grad(self, i):
+        self.x[i["x"]].grad = None
+
+    def op_backward(self, i):
+        gradient = None if i["gradient"] is None else self.x[i["gradient"]]
+        # A copy, which no gradient shares memory with.
+        gradient = None if gradient is None else gradient.clone()
+        self.x[i["x"]].backward(gradient, retain_graph=i["retain"])
+
+    def op_gradients(self, i):
+        made = torch.autograd.grad([self.x[k] for k in i["ys"]], [self.x[k] for k in i["xs"]],
+                                   [self.x[k].clone() for k in i["gradients"]], retain_graph=i["retain"], create_graph=i["create"])
+        # A copy: they may be the incoming gradients themselves.
+        return [(x if i["create"] else x.detach()).clone() for x in made]
+
+    def index(self, i):
+        out = []
+        for at in i["index"]:
+            if at is None or isinstance(at, int):
+                out.append(at)
+            elif at == "...":
+                out.append(Ellipsis)
+            elif isinstance(at, dict):
+                out.append(self.x[at["t"]])
+            else:
+                out.append(slice(*at))
+        return tuple(out)
+
+    def op_index(self, i):
+        return self.x[i["x"]][self.index(i)]
+
+    def op_index_put(self, i):
+        self.x[i["x"]][self.index(i)] = self.arg(i["args"][0])
+
+
+def check(x):
+    if x.numel() == 0:
+        return
+    wide = x.detach().to(torch.float64)
+    if not bool(torch.isfinite(wide).all()) or float(wide.abs().max()) > LIMIT:
+        raise Cut("too large")
+    if x.is_floating_point() and not bool((wide * 1024 == (wide * 1024).round()).all()):
+        raise Cut("not exact")
+
+
+class Generator:
+    def __init__(self, seed):
+        self.r = random.Random(seed)
+        self.next = 0
+
+    def pick(self, *choices):
+        return self.r.choice(choices)
+
+    def shape(self):
+        return [self.r.choice([1, 2, 3, 2, 3, 4, 0 if self.r.random() < 0.3 else 2]) for _ in range(self.r.choice([0, 1, 1, 2, 2, 2, 3]))]
+
+    def new(self, count=1):
+        self.next += count
+        return list(range(self.next - count, self.next))
+
+    def tensor(self, shape=None, dtype=None, grad=None):
+        shape = self.shape() if shape is None else shape
+        dtype = dtype or self.pick("f64", "f64", "f32", "f32", "f32", "i64", "i32", "bool")
+        count = 1
+        for size in shape:
+            count *= size
+        values = [self.r.randint(0, 1) if dtype == "bool" else self.r.randint(-3, 3) for _ in range(count)]
+        if grad is None:
+            grad = self.r.random() < 0.5
+        return {"op": "tensor", "out": self.new(), "dtype": dtype, "shape": shape, "values": values,
+                "grad": grad and dtype[0] == "f"}
+
+    def any(self, m, kind=None):
+        keys = [k for k, x in m.x.items() if kind is None or kind(x)]
+        return self.r.choice(keys) if keys else None
+
+    def dim(self, x):
+        return self.r.randint(-max(x.dim(), 1), max(x.dim(), 1) - 1)
+
+    def operand(self, m, x):
+        """A tensor that broadcasts with x, a number, or anything."""
+        roll = self.r.random()
+        if roll < 0.2:
+            return self.r.randint(-2, 3)
+        if roll < 0.25:
+            return self.pick(0.5, 1.5, -0.5)
+        fits = []
+        for k, y in m.x.items():
+            try:
+                torch.broadcast_shapes(x.shape, y.shape)
+                fits.append(k)
+            except RuntimeError:
+                pass
+        return {"t": self.r.choice(fits)} if fits and roll < 0.97 else {"t": self.any(m)}
+
+    def one_slice(self, size):
+        return [self.pick(None, self.r.randint(-size - 1, size + 1)), self.pick(None, self.r.randint(-size - 1, size + 1)),
+                self.pick(None, None, 1, 2, 3)]
+
+    def indices(self, x):
+        out = []
+        for d in range(self.r.randint(0, x.dim())):
+            out.append(self.pick(self.r.randint(-x.shape[d], x.shape[d] - 1) if x.shape[d] else [None, None, None],
+                                 self.one_slice(x.shape[d]), self.one_slice(x.shape[d])))
+        if self.r.random() < 0.2:
+            out.append("...")
+        if self.r.random() < 0.15:
+            out.insert(self.r.randint(0, len(out)), None)
+        return out or ["..."]
+
+    def view(self, k, x):
+        i = {"x": k, "out": self.new()}
+        what = self.r.randint(0, 15)
+        n = x.numel()
+        if what == 0:
+            shapes = [[n], [-1], [1, n], [n, 1]] + [[a, n // a] for a in (2, 3, 4) if n % a == 0]
+            i.update(op="view", args=[self.r.choice(shapes)])
+        elif what == 1:
+            i.update(op="transpose", args=[self.dim(x), self.dim(x)])
+        elif what == 2:
+            order = list(range(x.dim()))
+            self.r.shuffle(order)
+            i.update(op="permute", args=[order])
+        elif what == 3:
+            i.update(op="t", args=[])
+        elif what == 4:
+            i.update(op="unsqueeze", args=[self.r.randint(-x.dim() - 1, x.dim())])
+        elif what == 5:
+            i.update(op="squeeze", args=[] if self.r.random() < 0.5 else [self.dim(x)])
+        elif what == 6:
+            sizes = [self.r.randint(0, 3) if size == 1 else self.pick(size, -1) for size in x.shape]
+            i.update(op="expand", args=[self.pick([], [2], [3, 1]) + sizes])
+        elif what == 7 and x.dim():
+            d = self.r.randint(0, x.dim() - 1)
+            start = self.r.randint(0, x.shape[d])
+            i.update(op="narrow", args=[d, start, self.r.randint(0, x.shape[d] - start)])
+        elif what == 8 and x.dim():
+            d = self.dim(x)
+            i.update(op="select", args=[d, self.r.randint(-x.shape[d] - (self.r.random() < 0.1), max(x.shape[d] - 1, 0))])
+        elif what == 9:
+            i.update(op="detach", args=[])
+        elif what == 10 and x.dim() == 2:
+            i.update(op="diagonal", args=[])
+        elif what == 11 and x.dim():
+            d = self.dim(x)
+            parts = self.r.randint(1, 3)
+            i.update(op="chunk", args=[parts, d], out=self.new(parts))
+        elif what == 12:
+            i.update(op="alias")
+        elif what == 13:
+            i.update(op="movedim", args=[self.dim(x), self.dim(x)])
+        else:
+            i.update(op="index", index=self.indices(x))
+        return i if "op" in i else None
+
+    def in_place(self, m, k, x):
+        i = {"x": k}
+        what = self.r.randint(0, 13)
+        if what <= 1:
+            i.update(op="add_", args=[self.operand(m, x)], kw=self.pick({}, {}, {"alpha": self.pick(2, -1, 0.5)}))
+            if not isinstance(i["args"][0], dict):
+                i["kw"] = {}
+        elif what == 2:
+            i.update(op="sub_", args=[{"t": self.any(m)}], kw={})
+            fits = self.operand(m, x)
+            if isinstance(fits, dict):
+                i["args"] = [fits]
+        elif what <= 4:
+            i.update(op="mul_", args=[self.operand(m, x)])
+        elif what == 5:
+            fits = self.operand(m, x)
+            i.update(op="copy_", args=[fits if isinstance(fits, dict) else {"t": self.any(m)}])
+        elif what == 6:
+            i.update(op=self.pick("fill_", "fill_", "zero_"))
+            i["args"] = [self.r.randint(-2, 2)] if i["op"] == "fill_" else []
+        elif what == 7:
+            i.update(op="clamp_", args=[self.r.randint(-3, 0), self.r.randint(0, 3)])
+        elif what == 8:
+            mask = self.any(m, lambda y: y.dtype == torch.bool)
+            if mask is None:
+                return None
+            i.update(op="masked_fill_", args=[{"t": mask}, self.r.randint(-2, 2)])
+        elif what == 9:
+            i.update(op=self.pick("relu_", "neg_", "abs_"), args=[])
+        elif what == 10:
+            i.update(op="requires_grad_", args=[self.r.random() < 0.6])
+        elif what == 11:
+            i.update(op=self.pick("detach_", "clear_grad"), args=[])
+        elif what == 12:
+            i.update(op="addcmul_", args=[self.operand(m, x), self.operand(m, x)], kw={"value": self.pick(1, 2)})
+            if not all(isinstance(a, dict) for a in i["args"]):
+                return None
+        else:
+            i.update(op="index_put_", index=self.indices(x))
+            part = None
+            try:
+                part = Machine.op_index(m, i)
+            except Exception:
+                return None
+            i["args"] = [self.operand(m, part)]
+        return i
+
+    def function(self, m, k, x):
+        i = {"x": k, "out": self.new()}
+        what = self.r.randint(0, 23)
+        if what <= 5:
+            i.update(op=self.pick("add", "add", "sub", "mul", "mul", "maximum", "minimum"), args=[self.operand(m, x)])
+            if i["op"] in ("maximum", "minimum") and not isinstance(i["args"][0], dict):
+                return None
+        elif what == 6:
+            i.update(op=self.pick("eq", "ne", "lt", "le", "gt", "ge"), args=[self.operand(m, x)])
+        elif what == 7:
+            i.update(op=self.pick("neg", "abs", "relu", "sign", "square", "clone", "logical_not"), args=[])
+        elif what <= 9:
+            i.update(op="sum", args=self.pick([], [self.dim(x)], [self.dim(x), True], [list(range(x.dim()))]))
+            if i["args"] == [[]]:
+                i["args"] = []
+        elif what == 10:
+            i.update(op="to", dtype=self.pick(*DTYPES))
+        elif what == 11:
+            i.update(op="clamp", args=[self.r.randint(-3, 0), self.r.randint(0, 3)])
+        elif what == 12:
+            mask = self.any(m, lambda y: y.dtype == torch.bool)
+            if mask is None:
+                return None
+            i.update(op="where", x=mask, args=[{"t": k}, {"t": self.any(m, lambda y: y.dtype == x.dtype)}])
+        elif what == 13:
+            i.update(op="matmul", args=[{"t": self.any(m)}])
+        elif what == 14:
+            same = [j for j, y in m.x.items() if y.shape == x.shape]
+            i.update(op="stack", xs=[self.r.choice(same) for _ in range(self.r.randint(1, 3))], dim=self.r.randint(-x.dim() - 1, x.dim()))
+        elif what == 15 and x.dim():
+            same = [j for j, y in m.x.items() if y.dim() == x.dim()]
+            i.update(op="cat", xs=[self.r.choice(same) for _ in range(self.r.randint(1, 3))], dim=self.dim(x))
+        elif what == 16 and x.dim():
+            # PyTorch can differentiate cumsum twice without retain_graph, we cannot.
+            i.update(op="flip" if x.requires_grad else self.pick("cumsum", "flip"), args=[self.dim(x)])
+        elif what == 17:
+            i.update(op="repeat", args=[[self.r.randint(0, 2) for _ in range(x.dim() + self.r.randint(0, 1))]])
+            if not i["args"][0]:
+                return None
+        elif what == 18 and x.dim() == 2:
+            i.update(op=self.pick("tril", "triu"), args=[self.r.randint(-2, 2)])
+        elif what == 19:
+            i.update(op=self.pick("any", "all"), args=[])
+        elif what == 20 and x.dim():
+            i.update(op=self.pick("amax", "amin"), args=[self.dim(x)])
+        elif what == 21 and x.dim() and x.shape[0]:
+            made = self.tensor([self.r.randint(0, 3)], "i64")
+            made["values"] = [self.r.randint(0, x.shape[0] - 1) for _ in made["values"]]
+            return [made, {"op": "index_select", "x": k, "args": [0, {"t": made["out"][0]}], "out": self.new()}]
+        elif what == 22:
+            mask = self.any(m, lambda y: y.dtype == torch.bool)
+            if mask is None:
+                return None
+            i.update(op="masked_fill", args=[{"t": mask}, self.r.randint(-2, 2)])
+        elif what == 23 and x.dim():
+            i.update(op="prod", args=[self.dim(x)])
+            if x.requires_grad:
+                return None
+        return i if "op" in i else None
+
+    def backward(self, m):
+        k = self.any(m, lambda y: y.requires_grad and not y.is_leaf)
+        if k is None:
+            return None
+        x = m.x[k]
+        if self.r.random() < 0.25:
+            leaves = [j for j, y in m.x.items() if y.requires_grad and j != k]
+            if not leaves:
+                return None
+            make = self.tensor(list(x.shape), NAMES[x.dtype], self.r.random() < 0.3)
+            create = self.r.random() < 0.5
+            chosen = self.r.sample(leaves, min(len(leaves), self.r.randint(1, 2)))
+            return [make, {"op": "gradients", "ys": [k], "xs": chosen, "gradients": make["out"], "retain": create or self.r.random() < 0.6,
+                           "create": create, "out": self.new(len(chosen))}]
+        if x.numel() == 1 and self.r.random() < 0.5:
+            return {"op": "backward", "x": k, "gradient": None, "retain": self.r.random() < 0.5}
+        make = self.tensor(list(x.shape), NAMES[x.dtype], False)
+        return [make, {"op": "backward", "x": k, "gradient": make["out"][0], "retain": self.r.random() < 0.5}]
+
+    def instruction(self, m):
+        if len(m.x) < 3:
+            return self.tensor()
+        k = self.any(m)
+        x = m.x[k]
+        what = self.r.random()
+        if what < 0.08:
+            made = self.tensor()
+        elif what < 0.30:
+            made = self.view(k, x)
+        elif what < 0.55:
+            if x.requires_grad and (x.is_leaf or x._base is not None and x._base.is_leaf) and self.r.random() < 0.8:
+                k = self.any(m, lambda y: not y.requires_grad or not y.is_leaf)
+            made = None if k is None else self.in_place(m, k, m.x[k])
+        elif what < 0.80:
+            made = self.function(m, k, x)
+        elif what < 0.92:
+            made = self.backward(m)
+        elif what < 0.94:
+            made = {"op": "get_grad", "x": k, "out": self.new()} if x.is_leaf and x.grad is not None else None
+        else:
+            made = {"op": "delete", "x": k} if len(m.x) > 5 else None
+        made = made if isinstance(made, list) else [made] if made else []
+        views = what < 0.30  # of no_grad that get a history later: PyTorch's differ
+        for i in made:
+            if i["op"] == "detach_" and any(y._base is m.x[i["x"]] for y in m.x.values()):
+                return []  # its views keep their history in PyTorch
+            if self.r.random() < 0.12 and not views and i["op"] not in ("tensor", "backward", "gradients"):
+                i["no_grad"] = True
+        return made
+
+
+def step(m, i):
+    """Runs one instruction; true, or false if PyTorch rejects it (then m is as before)."""
+    try:
+        m.run(i)
+    except (RuntimeError, IndexError, TypeError, ValueError, AttributeError) as error:
+        message = str(error)
+        if any(mistake in message for mistake in MISTAKES):
+            i["fails"] = message.split("\n")[0]
+        return False
+    try:
+        for x in m.x.values():
+            check(x)
+            if x.is_leaf and x.grad is not None:
+                check(x.grad)
+    except RuntimeError as error:  # a view that PyTorch forbids to use any longer
+        raise Cut(str(error)) from error
+    return True
+
+
+def replay(program):
+    m = Machine()
+    for i in program:
+        if "fails" not in i:
+            m.run(i)
+    return m
+
+
+def generate(seed, length):
+    g = Generator(seed)
+    m = Machine()
+    program = []
+    tries = 0
+    while len(program) < length and tries < 40 * length:
+        tries += 1
+        group = g.instruction(m)
+        group = group if isinstance(group, list) else [group]
+        for i in group:
+            try:
+                done = step(m, i)
+            except Cut:
+                m = replay(program)  # without the instruction
+                break
+            if done or "fails" in i:
+                program.append(i)
+            if not done and i["op"] in ("backward", "gradients"):
+                m = replay(program)
+                if "fails" in i:  # it may have freed a part of the graph
+                    return program, m
+            if not done:
+                break
+    return program, m
+
+
+def dump(x):
+    return {"dtype": NAMES[x.dtype], "shape": list(x.shape), "values": x.detach().to(torch.float64).flatten().tolist()}
+
+
+def main(folder, seed, count, length=40):
+    torch.set_num_threads(1)
+    for s in range(int(seed), int(seed) + int(count)):
+        program, m = generate(s, int(length))
+        m = replay(program)
+        tensors = []
+        for k, x in m.x.items():
+            one = dump(x)
+            one["name"] = k
+            one["requires_grad"] = x.requires_grad
+            if x.is_leaf and x.grad is not None:
+                one["grad"] = dump(x.grad)
+            tensors.append(one)
+        with open(f"{folder}/{s}.json", "w") as file:
+            json.dump({"program": program, "tensors": tensors}, file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
