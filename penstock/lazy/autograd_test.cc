@@ -354,4 +354,15 @@ TEST(AutogradTest, SetGradChecksItsType) {
   EXPECT_THAT(ErrorOf(w), HasSubstr("another type, shape or device"));
 }
 
+TEST(AutogradTest, GradientOfATensorOfAClosedStepIsCountedOnce) {
+  const Tensor x = Make({2}, {1, 2}, true);
+  const Tensor y = x * 2;
+  ASSERT_TRUE(xm::mark_step().ok());
+  const Tensor z = y * 3;
+  const Tensors grads = autograd::grad({sum(z)}, {y, x});
+  ASSERT_EQ(grads.size(), 2u);
+  EXPECT_EQ(ValuesOf(grads[0]), std::vector<float>({3, 3}));
+  EXPECT_EQ(ValuesOf(grads[1]), std::vector<float>({6, 6}));
+}
+
 }  // namespace penstock::lazy::autograd_test

@@ -112,6 +112,8 @@ class Differentiation {
     for (const auto& target : targets_) {
       if (target->leaf_requires_grad) continue;
       const bool open = segment.serial == trace_.segment()->serial;
+      // A tensor of a closed segment gets its gradient there, that of the open one with it.
+      if (open && target->segment != trace_.segment() && target->origin != nullptr) continue;
       const Value x = open                               ? trace_.Differentiable(*target)
                       : target->origin.get() == &segment ? target->origin_value
                                                          : Value();

@@ -105,9 +105,12 @@ class Operation {
  private:
   // The graph puts the origin, which is this operation, in front of its messages.
   absl::string_view WithoutOrigin(absl::string_view message) const {
-    const std::string origin =
-        absl::StrCat("layer \"", name_, "\" (", where_.file, ":", where_.line, "): ");
-    return message.substr(0, origin.size()) == origin ? message.substr(origin.size()) : message;
+    for (const std::string& origin :
+         {absl::StrCat("layer \"", name_, "\" (", where_.file, ":", where_.line, "): "),
+          absl::StrCat("layer \"", name_, "\": ")}) {
+      if (message.substr(0, origin.size()) == origin) return message.substr(origin.size());
+    }
+    return message;
   }
 
   const absl::string_view name_;

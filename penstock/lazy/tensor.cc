@@ -206,7 +206,7 @@ Tensor& InPlaceArithmetic(absl::string_view name, Tensor& target, const Operand&
                              "; use to() or the function that is not in place"));
   }
   if (defined && alpha.value() != 1 && !base::IsFloat(dtype) &&
-      (alpha.kind() == Scalar::Kind::kFloat || dtype == DType::kBool)) {
+      alpha.kind() == Scalar::Kind::kFloat) {
     return fail(absl::StrCat("alpha is ", alpha.value(), ", which is not a number of type ",
                              base::DTypeName(dtype)));
   }
@@ -216,7 +216,7 @@ Tensor& InPlaceArithmetic(absl::string_view name, Tensor& target, const Operand&
                                            ? internal::ScalarValue(*in[0].graph(), dtype,
                                                                    other.scalar().value())
                                            : ir::Convert(in[1], dtype);
-                         if (alpha.value() != 1) y = y * alpha.value();
+                         if (alpha.value() != 1 && dtype != DType::kBool) y = y * alpha.value();
                          return ir::Convert(compute(ir::Convert(in[0], dtype), y), in[0].dtype());
                        });
 }

@@ -69,7 +69,9 @@ absl::Status BatchPass::Start() {
 }
 
 absl::StatusOr<Sample> BatchPass::Get(int64_t index) const {
-  const int64_t size = options_.dataset->size();
+  PENSTOCK_ASSIGN_OR_RETURN(
+      const int64_t size,
+      base::CatchExceptions([&]() -> absl::StatusOr<int64_t> { return options_.dataset->size(); }));
   if (index < 0 || index >= size) {
     return absl::OutOfRangeError(absl::StrCat(
         "the sampler's index ", index, " is not in the dataset, which has ", size, " examples"));

@@ -17,6 +17,12 @@ namespace {
 
 using base::Array;
 
+absl::Status CheckIndex(int64_t index, int64_t size) {
+  if (index >= 0 && index < size) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat("index ", index, " of a dataset with ", size, " examples"));
+}
+
 class FunctionDataset : public Dataset {
  public:
   FunctionDataset(int64_t size, std::function<absl::StatusOr<Sample>(int64_t)> get)
@@ -34,6 +40,7 @@ class ArrayRows : public Dataset {
   explicit ArrayRows(Sample arrays) : arrays_(std::move(arrays)) {}
   int64_t size() const override { return arrays_[0].second.dim(0); }
   absl::StatusOr<Sample> get(int64_t index) const override {
+    PENSTOCK_RETURN_IF_ERROR(CheckIndex(index, size()));
     Sample sample;
     for (const auto& [name, array] : arrays_) sample.Append(name, array.Row(index));
     return sample;
@@ -49,6 +56,7 @@ class Selection : public Dataset {
       : dataset_(std::move(dataset)), indices_(std::move(indices)) {}
   int64_t size() const override { return static_cast<int64_t>(indices_.size()); }
   absl::StatusOr<Sample> get(int64_t index) const override {
+    PENSTOCK_RETURN_IF_ERROR(CheckIndex(index, size()));
     return dataset_->get(indices_[index]);
   }
 
@@ -64,6 +72,7 @@ class Concatenation : public Dataset {
   }
   int64_t size() const override { return ends_.empty() ? 0 : ends_.back(); }
   absl::StatusOr<Sample> get(int64_t index) const override {
+    PENSTOCK_RETURN_IF_ERROR(CheckIndex(index, size()));
     const auto place = std::upper_bound(ends_.begin(), ends_.end(), index);
     const size_t i = place - ends_.begin();
     return datasets_[i]->get(i == 0 ? index : index - ends_[i - 1]);

@@ -107,6 +107,16 @@ TEST(MapDataset, CallsTheFunction) {
   EXPECT_THAT(First(*dataset), ElementsAre(0, 7));
 }
 
+TEST(Datasets, AnIndexOutsideIsAnError) {
+  const data::DatasetPtr rows = *data::TensorDataset({{"x", base::Array::Of<float>({2}, {1, 2})}});
+  const data::DatasetPtr part = *data::Subset(rows, {1}), both = *data::ConcatDataset({rows, part});
+  for (const data::DatasetPtr& dataset : {rows, part, both}) {
+    for (const int64_t index : {int64_t{-1}, dataset->size(), int64_t{1} << 40}) {
+      EXPECT_EQ(dataset->get(index).status().code(), absl::StatusCode::kOutOfRange) << index;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dataset_test
 }  // namespace penstock::lazy

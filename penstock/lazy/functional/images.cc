@@ -190,7 +190,7 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options, SourceLoc
 }
 
 Tensor pixel_shuffle(const Tensor& x, int64_t r, SourceLocation where) {
-  if (!x.defined() || x.dim() != 4 || r <= 0 || x.size(1) % (r * r) != 0) {
+  if (!x.defined() || x.dim() != 4 || r <= 0 || r > x.size(1) || x.size(1) % (r * r) != 0) {
     return FailOp("pixel_shuffle", {x},
                   absl::StrCat("expects [N, C r^2, H, W] for the upscale_factor r = ", r), where);
   }

@@ -180,7 +180,7 @@ Tensor BatchNormImpl::forward(const Tensor& x, SourceLocation where) {
   const bool tracked = running_mean.defined(), batch = is_training() || !tracked;
   if (is_training() && tracked) {
     const no_grad guard;
-    num_batches_tracked.add_(1.0, where);
+    num_batches_tracked.add_(1, where);
     if (!options_.momentum) UpdateCumulative(x, where);
   }
   // Without a momentum the running statistics are updated above.

@@ -78,6 +78,13 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(int64_t embed_dim, int64_t num_he
 }
 
 bool MultiheadAttentionImpl::CheckInputs(const Tensors& inputs, SourceLocation where) const {
+  if (!out_proj) {
+    FailOp("multihead_attention", {},
+           absl::StrCat("the module was made with invalid options: embed_dim ", embed_dim_,
+                        ", num_heads ", num_heads_),
+           where);
+    return false;
+  }
   for (const Tensor& x : inputs) {
     if (x.defined() && x.dim() == 3 && x.size(2) == embed_dim_) continue;
     FailOp("multihead_attention", inputs,

@@ -104,7 +104,12 @@ Tensor& TensorMethods::index_put_(const std::vector<Index>& indices, const Opera
   if (value.is_scalar()) {
     part.fill_(value.scalar().value());
   } else {
-    part.copy_(value.tensor(), value.where());
+    // PyTorch drops leading dims of the value if they have one element.
+    Tensor given = value.tensor();
+    while (given.defined() && part.defined() && given.dim() > part.dim() && given.size(0) == 1) {
+      given = lazy::squeeze(given, 0, value.where());
+    }
+    part.copy_(given, value.where());
   }
   return Mutable();
 }

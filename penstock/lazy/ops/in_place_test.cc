@@ -123,6 +123,12 @@ TEST(InPlaceTest, HugeSizesAreErrors) {
   EXPECT_EQ(chunk(Make({2}, {1, 2}), INT64_MAX).size(), 2u);
 }
 
+TEST(InPlaceTest, IndexPutDropsLeadingDimsOfOneElement) {
+  Tensor x = Make({2, 3}, {1, 2, 3, 4, 5, 6});
+  x.index_put_({1}, Make({1, 1, 3}, {7, 8, 9}));
+  EXPECT_EQ(ValuesOf(x), Floats({1, 2, 3, 7, 8, 9}));
+}
+
 // ---- Reductions and gradients ----
 
 TEST(InPlaceTest, ExtremaOfBoolsAndOfNothing) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 
@@ -92,13 +93,16 @@ void Optimizer::add_param_group(const ParamGroup& given) {
     Require(found->second >= 0 && found->second < 1,
             absl::StrCat(name, " must be from 0 to below 1, got ", found->second));
   }
+  std::set<const TensorImpl*> seen;
+  for (const Tensor& other : parameters()) seen.insert(other.impl().get());
   for (const Tensor& param : group.params) {
     if (!param.defined() || !base::IsFloat(param.dtype()) || !param.is_leaf()) {
       FailOp(name_, {param}, "can only optimize float leaf tensors", SourceLocation());
       return;
     }
-    for (const Tensor& other : parameters()) {
-      Require(other.impl() != param.impl(), "some parameters appear in more than one group");
+    if (!seen.insert(param.impl().get()).second) {
+      FailOp(name_, {param}, "the parameter appears twice; pass each one once", SourceLocation());
+      return;
     }
   }
   groups_.push_back(std::move(group));
@@ -240,17 +244,34 @@ absl::StatusOr<base::NamedArrays> Optimizer::state_dict() const {
   return arrays;
 }
 
+namespace {
+
+bool IsNumber(const Array& array) {
+  return base::IsNumeric(array.dtype()) && array.num_elements() == 1;
+}
+
+absl::Status NotANumber(absl::string_view optimizer, absl::string_view key, const Array& array) {
+  return absl::InvalidArgumentError(absl::StrCat(optimizer, ": ", key,
+                                                 " must be one number, at least 0, and is ",
+                                                 array.ToString(4), ", ", array.TypeString()));
+}
+
+}  // namespace
+
 absl::Status Optimizer::load_state_dict(const base::NamedArrays& arrays) {
   int index = 0;
   std::map<const TensorImpl*, State> states;
   std::vector<Group> groups = groups_;
   for (size_t g = 0; g < groups.size(); ++g) {
     for (auto& [name, value] : groups[g].options) {
-      const Array* found = arrays.Find(absl::StrCat("param_groups/", g, "/", name));
-      if (found != nullptr && found->num_elements() == 1) value = found->item<double>();
+      const std::string key = absl::StrCat("param_groups/", g, "/", name);
+      const Array* found = arrays.Find(key);
+      if (found == nullptr) continue;
+      if (!IsNumber(*found)) return NotANumber(name_, key, *found);
+      value = found->item<double>();
     }
     const std::vector<std::string> slots = Slots(groups[g].options);
-    std::map<double, Tensor> steps;  // shared by equal counts
+    std::map<std::pair<int, double>, Tensor> steps;  // shared on a device by equal counts
     for (const Tensor& param : groups[g].params) {
       const std::string prefix = absl::StrCat("state/", index++, "/");
       State state = MakeState(param, groups[g]);
@@ -268,8 +289,11 @@ absl::Status Optimizer::load_state_dict(const base::NamedArrays& arrays) {
         any = true;
       }
       const Array* step = arrays.Find(prefix + "step");
-      if (step != nullptr && step->num_elements() == 1) {
-        Tensor& shared = steps[step->item<double>()];
+      if (step != nullptr) {
+        if (!IsNumber(*step) || !(step->item<double>() >= 0)) {
+          return NotANumber(name_, prefix + "step", *step);
+        }
+        Tensor& shared = steps[{param.device().index(), step->item<double>()}];
         if (!shared.defined()) {
           shared = Filled({}, DType::kF32, step->item<double>(), param.device());
         }

@@ -126,12 +126,46 @@ TEST(Optimizers, MessagesOfWrongUses) {
   optim::Adam({{.params = {param}, .options = {{"rho", 1}}}});
   EXPECT_THAT(ErrorOf(none), HasSubstr("there is no option rho"));
   optim::SGD({{.params = {param}}, {.params = {param}}}, {});
-  EXPECT_THAT(ErrorOf(none), HasSubstr("more than one group"));
+  EXPECT_THAT(ErrorOf(none), HasSubstr("appears twice"));
   optim::SGD({param * 2}, {});
   EXPECT_THAT(ErrorOf(none), HasSubstr("can only optimize float leaf tensors"));
   optim::SGD sgd({param}, {});
   optim::lr_scheduler::StepLR(sgd, 0);
   EXPECT_THAT(ErrorOf(none), HasSubstr("step_size must be above 0, got 0"));
+}
+
+TEST(Optimizers, AParameterThatAppearsTwiceIsAnError) {
+  const Tensor x = Make({1}, {1}, true);
+  const optim::SGD sgd({x, x}, {.lr = 0.1});
+  EXPECT_NE(xm::mark_step().message().find("appears twice"), std::string::npos);
+}
+
+TEST(Optimizers, StateOfParametersOnTwoDevicesIsRestored) {
+  const Tensors params{Make({1}, {1}, true),
+                       tensor(Array::Of<float>({1}, {1}), test::TestDevice(1), true)};
+  const auto step = [&](optim::Adam& adam) {
+    for (Tensor x : params) x.set_grad(x.detach() * 0 + 1);
+    adam.step();
+    return xm::mark_step();
+  };
+  optim::Adam adam(params);
+  ASSERT_TRUE(step(adam).ok());
+  const auto state = adam.state_dict();
+  ASSERT_TRUE(state.ok()) << state.status();
+  ASSERT_TRUE(adam.load_state_dict(*state).ok());
+  const absl::Status stepped = step(adam);
+  EXPECT_TRUE(stepped.ok()) << stepped;
+}
+
+TEST(Optimizers, StateThatIsNoNumberIsAnError) {
+  optim::Adam adam({Make({1}, {1}, true)});
+  for (const Array& wrong : {Array::Zeros(DType::kF32, {2}), Array::Zeros(DType::kF32, {0})}) {
+    for (const char* key : {"param_groups/0/lr", "state/0/step"}) {
+      EXPECT_NE(adam.load_state_dict({{key, wrong}}).message().find("must be one number"),
+                std::string::npos)
+          << key;
+    }
+  }
 }
 
 }  // namespace penstock::lazy::optimizers_test

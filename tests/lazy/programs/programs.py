@@ -257,11 +257,11 @@ class Generator:
             i.update(op="masked_fill_", args=[{"t": mask}, self.r.randint(-2, 2)])
         elif what == 9:
             i.update(op=self.pick("relu_", "neg_", "abs_"), args=[])
-        elif what == 10:
+        elif what == 10 and x._base is None:
             i.update(op="requires_grad_", args=[self.r.random() < 0.6])
         elif what == 11:
             i.update(op=self.pick("detach_", "clear_grad"), args=[])
-        elif what == 12:
+        elif what in (10, 12):
             i.update(op="addcmul_", args=[self.operand(m, x), self.operand(m, x)], kw={"value": self.pick(1, 2)})
             if not all(isinstance(a, dict) for a in i["args"]):
                 return None
@@ -273,7 +273,11 @@ class Generator:
             except Exception:
                 return None
             i["args"] = [self.operand(m, part)]
-        return i
+        for a in i.get("args", []):  # the order of reads and writes of shared memory is undefined
+            y = m.x[a["t"]] if isinstance(a, dict) else x
+            if y is not x and y.storage().data_ptr() == x.storage().data_ptr():
+                return None
+        return i if "op" in i else None
 
     def function(self, m, k, x):
         i = {"x": k, "out": self.new()}
@@ -286,6 +290,8 @@ class Generator:
             i.update(op=self.pick("eq", "ne", "lt", "le", "gt", "ge"), args=[self.operand(m, x)])
         elif what == 7:
             i.update(op=self.pick("neg", "abs", "relu", "sign", "square", "clone", "logical_not"), args=[])
+            if i["op"] in ("sign", "square") and x.dtype == torch.bool:
+                return None
         elif what <= 9:
             i.update(op="sum", args=self.pick([], [self.dim(x)], [self.dim(x), True], [list(range(x.dim()))]))
             if i["args"] == [[]]:
@@ -308,13 +314,13 @@ class Generator:
             same = [j for j, y in m.x.items() if y.dim() == x.dim()]
             i.update(op="cat", xs=[self.r.choice(same) for _ in range(self.r.randint(1, 3))], dim=self.dim(x))
         elif what == 16 and x.dim():
-            # PyTorch can differentiate cumsum twice without retain_graph, we cannot.
+            # PyTorch can differentiate cumsum, tril and triu twice without retain_graph, we cannot.
             i.update(op="flip" if x.requires_grad else self.pick("cumsum", "flip"), args=[self.dim(x)])
         elif what == 17:
             i.update(op="repeat", args=[[self.r.randint(0, 2) for _ in range(x.dim() + self.r.randint(0, 1))]])
             if not i["args"][0]:
                 return None
-        elif what == 18 and x.dim() == 2:
+        elif what == 18 and x.dim() == 2 and not x.requires_grad:
             i.update(op=self.pick("tril", "triu"), args=[self.r.randint(-2, 2)])
         elif what == 19:
             i.update(op=self.pick("any", "all"), args=[])
@@ -426,7 +432,10 @@ def generate(seed, length):
             try:
                 done = step(m, i)
             except Cut:
-                m = replay(program)  # without the instruction
+                try:
+                    m = replay(program)  # without the instruction
+                except RuntimeError:
+                    return [], Machine()
                 break
             if done or "fails" in i:
                 program.append(i)
@@ -447,12 +456,16 @@ def main(folder, seed, count, length=40):
     torch.set_num_threads(1)
     for s in range(int(seed), int(seed) + int(count)):
         program, m = generate(s, int(length))
-        m = replay(program)
+        try:
+            m = replay(program)
+        except RuntimeError:  # an instruction that was left out had an effect nevertheless
+            program, m = [], Machine()
         tensors = []
         for k, x in m.x.items():
             one = dump(x)
             one["name"] = k
-            one["requires_grad"] = x.requires_grad
+            # PyTorch says that integers do after a float that does was copied into them.
+            one["requires_grad"] = x.requires_grad and x.is_floating_point()
             if x.is_leaf and x.grad is not None:
                 one["grad"] = dump(x.grad)
             tensors.append(one)

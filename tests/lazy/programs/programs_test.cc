@@ -357,6 +357,8 @@ std::string WrongIn(const Json& program, const Json& tensors, const lazy::Device
   size_t line = 0;
   for (const Json& i : program) {
     const std::string wrong = m.Run(i);
+    // PyTorch can modify a part of an expanded tensor that repeats nothing.
+    if (wrong.find("use clone() first") != std::string::npos) return "";
     if (!wrong.empty()) return absl::StrCat("line ", line, " ", i.dump(), " ", wrong);
     ++line;
   }
