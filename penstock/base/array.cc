@@ -11,6 +11,7 @@
 
 #include "penstock/base/checked_size.h"
 #include "penstock/base/contract_error.h"
+#include "penstock/base/numeric_cast.h"
 
 namespace penstock::base {
 namespace {
@@ -159,7 +160,7 @@ absl::StatusOr<Array> Array::Cast(DType dtype) const {
     VisitNumeric(dtype, [&](auto to_zero) {
       using To = decltype(to_zero);
       To* to = out.mutable_data<To>();
-      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i]);
+      for (int64_t i = 0; i < n; ++i) to[i] = NumericCast<To>(from[i]);
     });
   });
   return out;

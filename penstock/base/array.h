@@ -121,8 +121,8 @@ class Array {
   Array Row(int64_t i) const;
   // The same elements with another shape of the same number of elements; shares memory.
   absl::StatusOr<Array> Reshape(Shape shape) const;
-  // The elements converted by static_cast (to bool: nonzero). Returns a new array unless the dtype
-  // is the same. Numeric dtypes only.
+  // The elements converted by NumericCast (numeric_cast.h: floats saturate integers, NaN becomes 0).
+  // Returns a new array unless the dtype is the same. Numeric dtypes only.
   absl::StatusOr<Array> Cast(DType dtype) const;
   // A deep copy.
   Array Clone() const;

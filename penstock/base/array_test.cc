@@ -1,5 +1,6 @@
 #include "penstock/base/array.h"
 
+#include <cstdint>
 #include <limits>
 #include <memory>
 
@@ -56,6 +57,32 @@ TEST(Array, CastRoundsAndRejectsStrings) {
   Array strings = Array::Strings({1}, {"x"});
   EXPECT_THAT(std::string(strings.Cast(DType::kF32).status().message()),
               HasSubstr("cannot convert string to float32"));
+}
+
+TEST(Array, CastSaturatesIntegersAndTakesNanAsZero) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Array a = Array::Of<double>({7}, {-infinity, -1e300, -1.5, nan, 255.75, 1e300, infinity});
+  EXPECT_THAT(a.Cast(DType::kU8)->values<uint8_t>(), ElementsAre(0, 0, 0, 0, 255, 255, 255));
+  EXPECT_THAT(a.Cast(DType::kI8)->values<int8_t>(), ElementsAre(-128, -128, -1, 0, 127, 127, 127));
+  EXPECT_THAT(a.Cast(DType::kI64)->values<int64_t>(),
+              ElementsAre(INT64_MIN, INT64_MIN, -1, 0, 255, INT64_MAX, INT64_MAX));
+  EXPECT_THAT(a.Cast(DType::kU64)->values<uint64_t>(),
+              ElementsAre(0u, 0u, 0u, 0u, 255u, UINT64_MAX, UINT64_MAX));
+  // 2^31 and 2^63 are the first floats above the maximum; the largest below are converted exactly.
+  const Array edges = Array::Of<float>(
+      {4}, {2147483648.0f, 2147483520.0f, 9223372036854775808.0f, 9223371487098961920.0f});
+  EXPECT_THAT(edges.Cast(DType::kI32)->values<int32_t>(),
+              ElementsAre(INT32_MAX, 2147483520, INT32_MAX, INT32_MAX));
+  EXPECT_THAT(edges.Cast(DType::kI64)->values<int64_t>(),
+              ElementsAre(2147483648, 2147483520, INT64_MAX, 9223371487098961920));
+  EXPECT_THAT(a.Cast(DType::kF16)->Cast(DType::kI16)->values<int16_t>(),
+              ElementsAre(INT16_MIN, INT16_MIN, -1, 0, 255, INT16_MAX, INT16_MAX));
+}
+
+TEST(Array, CastOfIntegersKeepsTheLowBits) {
+  const Array a = Array::Of<int64_t>({3}, {300, -1, INT64_MAX});
+  EXPECT_THAT(a.Cast(DType::kU8)->values<uint8_t>(), ElementsAre(44, 255, 255));
 }
 
 TEST(Array, ReshapeErrorNamesBothShapes) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -216,23 +215,7 @@ void Printer::CloseLine(const std::string& closing) { Write(closing, true); }
 
 void Printer::PlainLine(const std::string& text) { Write(text, false); }
 
-Array NearestScalar(DType dtype, double value) {
-  if (!base::IsInteger(dtype)) return *Array::Scalar(value).Cast(dtype);
-  return base::VisitNumeric(dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (std::is_integral_v<T>) {
-      using Limits = std::numeric_limits<T>;
-      // Converting an out-of-range value is undefined behavior in C++. The maximum of a 64-bit type
-      // is rounded up in double, so the bound is exclusive.
-      if (std::isnan(value)) return Array::Scalar(T{0});
-      if (value >= static_cast<double>(Limits::max())) return Array::Scalar(Limits::max());
-      if (value <= static_cast<double>(Limits::min())) return Array::Scalar(Limits::min());
-      return Array::Scalar(static_cast<T>(value));
-    } else {
-      return Array();  // no integer type
-    }
-  });
-}
+Array NearestScalar(DType dtype, double value) { return *Array::Scalar(value).Cast(dtype); }
 
 std::string Printer::Splat(const TensorType& type, double value) {
   if (IsDynamic(type.shape)) {

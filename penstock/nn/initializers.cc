@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 
+#include "penstock/base/numeric_cast.h"
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/nn/named_call.h"
@@ -324,7 +325,7 @@ absl::StatusOr<Array> InitialValue(absl::string_view initializer, const ir::Tens
     T* p = out.mutable_data<T>();
     for (int64_t i = 0; i < out.num_elements(); ++i) {
       if constexpr (std::is_integral_v<T>) {
-        p[i] = static_cast<T>(sample(random));
+        p[i] = base::NumericCast<T>(sample(random));
       } else {
         p[i] = static_cast<T>(static_cast<float>(sample(random)));
       }
