@@ -123,6 +123,9 @@ function(penstock_room)
     target_link_libraries(penstock_${ROOM_NAME}_testing
       PUBLIC penstock_${ROOM_NAME} ${ROOM_TEST_LIBRARIES} GTest::gmock GTest::gtest
       PRIVATE penstock_test_options)
+    if(PENSTOCK_PRECOMPILE)
+      penstock_reuse_test_headers(penstock_${ROOM_NAME}_testing)
+    endif()
     list(APPEND test_libraries penstock_${ROOM_NAME}_testing)
   endif()
   if(ROOM_TESTS_APART OR NOT tests)
@@ -164,6 +167,13 @@ if(PENSTOCK_TESTS)
     <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>
     ${PENSTOCK_JSON_HEADER})
 endif()
+
+# A library that only test programs link can use their precompiled header if it is compiled like a program.
+function(penstock_reuse_test_headers library)
+  set_target_properties(${library} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${library} PRIVATE -fPIE)
+  target_precompile_headers(${library} REUSE_FROM penstock_test_headers)
+endfunction()
 
 # Several files of `target` are compiled as one: eight in the order of their names, or, if the target has files in
 # several folders, at most eight of one folder, so that a change to one folder recompiles nothing of another.

@@ -28,7 +28,7 @@ constexpr absl::string_view kUnavailable =
 
 double Now() { return base::Clock::Real()->Seconds(); }
 
-sockaddr_in Loopback(int port) {
+sockaddr_in LoopbackAddress(int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -189,7 +189,7 @@ LatencyProxy::LatencyProxy(LatencyProxyOptions options)
       listening_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)),
       stop_(::eventfd(0, EFD_CLOEXEC)),
       thread_(1, "latency-proxy") {
-  sockaddr_in address = Loopback(0);
+  sockaddr_in address = LoopbackAddress(0);
   socklen_t size = sizeof(address);
   PENSTOCK_CHECK(::bind(listening_.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
   PENSTOCK_CHECK(::listen(listening_.get(), 512) == 0);
@@ -214,7 +214,7 @@ void LatencyProxy::Accept(double now) {
     FileDescriptor client(::accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!client.valid()) return;
     FileDescriptor server(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const sockaddr_in address = Loopback(options_.upstream_port);
+    const sockaddr_in address = LoopbackAddress(options_.upstream_port);
     if (::connect(server.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
         0) {
       continue;
