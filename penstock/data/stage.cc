@@ -80,6 +80,19 @@ absl::Status WithoutRecoverableMark(absl::Status status) {
   return status;
 }
 
+absl::Status Stage::WriteFields(StageFields&) const {
+  return absl::UnimplementedError(
+      "is a custom stage without a JSON form and cannot travel to another process; run the "
+      "pipeline here, or write "
+      "its result to shards (penstock pack) and read those");
+}
+
+absl::Status Stage::HoldsFunction(absl::string_view instead) {
+  return absl::UnimplementedError(absl::StrCat(
+      "holds a C++ function and cannot travel to another process; ", instead,
+      ", or run the pipeline here, or write its result to shards (penstock pack) and read those"));
+}
+
 std::string Stage::ToString() const { return absl::StrCat(name(), "(", Parameters(), ")"); }
 
 absl::StatusOr<Poll> Node::Next(int64_t max_rows, RowRefs* out) {

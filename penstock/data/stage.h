@@ -39,6 +39,8 @@ struct NodeContext;
 
 struct HostShard;
 
+class StageFields;
+
 struct ResolveContext {
   std::shared_ptr<io::FileSystem> file_system = {};
   // Whether SourceFingerprint includes what takes time to find: the versions of files in object
@@ -175,6 +177,15 @@ class Stage {
   // Of a source that numbers classes by name; null: it does not.
   virtual const std::vector<std::string>* class_names() const { return nullptr; }
 
+  // Writes its parameters as fields of JSON, from which a reader in its .cc makes it again in another process
+  // (travel/stage_fields.h, travel/stage_readers.cc). Unimplemented: it cannot travel; the message follows "stage
+  // Map(...) " and says why and what to use instead.
+  virtual absl::Status WriteFields(StageFields& out) const;
+  // Of a method of Dataset that adds two stages: the second one's name, which the first returns; and whether it is
+  // the second one. The first one's fields describe both.
+  virtual absl::string_view adds_stage() const { return ""; }
+  virtual bool is_added() const { return false; }
+
   std::string ToString() const;  // "Shuffle(2048, seed=1)"
 
  protected:
@@ -183,6 +194,8 @@ class Stage {
   static Varies CallOf(absl::string_view name, absl::string_view default_name = "function") {
     return name == default_name ? Varies::kUnknown : Varies::kNothing;
   }
+  // WriteFields of such a stage. `instead`: "use DecodeImage's random_crop".
+  static absl::Status HoldsFunction(absl::string_view instead);
 };
 
 // Arguments of Stage::MakeNode.

@@ -202,6 +202,10 @@ class CacheStage : public Stage {
         expected_(expected) {}
 
   absl::string_view name() const override { return "Cache"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return WriteCacheFields(out, folder_ == nullptr ? "" : folder_->Parameters(),
+                            /*memory_first=*/folder_ != nullptr);
+  }
   std::string Parameters() const override {
     return folder_ == nullptr ? "" : absl::StrCat(folder_->Parameters(), ", memory first");
   }

@@ -16,6 +16,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/sources/file_interleave.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 #include "penstock/io/local/local_file_system.h"
 #include "penstock/io/uri.h"
 
@@ -301,6 +302,17 @@ struct StoreOptions {
   int64_t shard_bytes = 0;
 };
 
+struct CacheFields {
+  std::string folder = {};
+  bool memory_first = false;
+  int64_t shard_bytes = SnapshotOptions().shard_bytes;
+};
+void Fields(StageFields& f, CacheFields& p) {
+  f.Writes(&p.folder);
+  f.Value("memory_first", &p.memory_first);
+  f.Value("shard_bytes", &p.shard_bytes);
+}
+
 class CacheFolderStage : public Stage {
  public:
   CacheFolderStage(std::string folder, StoreOptions options, std::string pipeline,
@@ -311,6 +323,11 @@ class CacheFolderStage : public Stage {
         input_(std::move(input)) {}
 
   absl::string_view name() const override { return options_.name; }
+  absl::Status WriteFields(StageFields& out) const override {
+    CacheFields fields = {.folder = folder_};
+    if (!options_.only_local) fields.shard_bytes = options_.shard_bytes;
+    return Write(out, std::move(fields));
+  }
   std::string Parameters() const override { return folder_; }
   // One more thread reads the next file.
   int io_threads() const override { return 2; }
@@ -394,6 +411,20 @@ Dataset Dataset::Snapshot(std::string folder, SnapshotOptions options) const {
       .name = "Snapshot", .kind = "snapshot", .shard_bytes = options.shard_bytes};
   return Then(
       std::make_shared<CacheFolderStage>(std::move(folder), store, ToString(), description_));
+}
+
+absl::StatusOr<Dataset> ReadSnapshot(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<CacheFields>(in));
+  return inputs[0].Snapshot(std::move(p.folder), {.shard_bytes = p.shard_bytes});
+}
+
+absl::Status WriteCacheFields(StageFields& out, std::string folder, bool memory_first) {
+  return Write(out, CacheFields{.folder = std::move(folder), .memory_first = memory_first});
+}
+
+absl::StatusOr<Dataset> ReadCache(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<CacheFields>(in));
+  return inputs[0].Cache(std::move(p.folder), {.memory_first = p.memory_first});
 }
 
 }  // namespace penstock::data

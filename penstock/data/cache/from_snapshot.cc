@@ -9,11 +9,26 @@
 #include "penstock/data/sources/files.h"
 #include "penstock/data/sources/source_files.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::data {
 namespace {
+
+struct FromSnapshotFields {
+  std::string folder = {};
+  FromSnapshotOptions options = {};
+};
+void Fields(StageFields& f, FromSnapshotFields& p) {
+  FromSnapshotOptions& o = p.options;
+  f.Reads(&p.folder);
+  f.Value("parallel_files", &o.parallel_files);
+  f.CheckRange("parallel_files", o.parallel_files, 0, kMaxParallelFiles);
+  f.Value("block_length", &o.block_length);
+  f.Value("shuffle_files", &o.shuffle_files);
+  f.Value("read_ahead_bytes", &o.read_ahead_bytes);
+}
 
 class FromSnapshotStage : public Stage {
  public:
@@ -25,6 +40,9 @@ class FromSnapshotStage : public Stage {
         stored_(std::move(stored)) {}
 
   absl::string_view name() const override { return "FromSnapshot"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, FromSnapshotFields{folder_, options_});
+  }
   Varies varies() const override {
     return options_.shuffle_files ? Varies::kOrder : Varies::kNothing;
   }
@@ -79,6 +97,12 @@ Dataset Dataset::FromSnapshot(std::string folder, FromSnapshotOptions options) {
   absl::StatusOr<StoredRows> stored = ReadStoredRows(*file_system, "snapshot", folder);
   return From(std::make_shared<FromSnapshotStage>(std::move(folder), std::move(options),
                                                   std::move(file_system), std::move(stored)));
+}
+
+absl::StatusOr<Dataset> ReadFromSnapshot(StageFields& in, std::vector<Dataset>) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<FromSnapshotFields>(in));
+  p.options.file_system = in.file_system();
+  return Dataset::FromSnapshot(std::move(p.folder), std::move(p.options));
 }
 
 }  // namespace penstock::data

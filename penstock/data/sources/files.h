@@ -54,6 +54,9 @@ bool AnyInObjectStore(const std::vector<std::string>& patterns);
 // Number of requests in flight that hides this latency.
 inline constexpr int kObjectStoreRequests = 64;
 
+// parallel_files of a source is at least 0 and at most this when it is read from JSON: it becomes threads.
+inline constexpr int64_t kMaxParallelFiles = 1024;
+
 // "a.tfrec, b.tfrec", or "a.tfrec, b.tfrec ... (128 in all)".
 std::string PrintPatterns(const std::vector<std::string>& patterns);
 

@@ -1,3 +1,5 @@
+#include "penstock/data/sources/from_arrays.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -6,6 +8,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 #include "penstock/record/crc32c.h"
 
 namespace penstock::data {
@@ -59,11 +62,20 @@ class FromArraysNode : public Node {
 
 class FromArraysStage : public Stage {
  public:
-  FromArraysStage(base::NamedArrays arrays, std::string name)
-      : arrays_(std::move(arrays)), blocks_(MakeBlocks(arrays_, std::move(name))) {}
+  FromArraysStage(base::NamedArrays arrays, std::string name,
+                  std::function<absl::Status(StageFields& out)> write_fields)
+      : arrays_(std::move(arrays)),
+        blocks_(MakeBlocks(arrays_, std::move(name))),
+        write_fields_(std::move(write_fields)) {}
 
   absl::string_view name() const override { return "FromArrays"; }
   std::string Parameters() const override { return arrays_.ToString(); }
+  absl::Status WriteFields(StageFields& out) const override {
+    if (write_fields_ != nullptr) return write_fields_(out);
+    return absl::UnimplementedError(
+        "holds arrays of this process, which do not travel in a description; write them to "
+        "shards that the other process reads (penstock pack), or run the pipeline here");
+  }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
     ElementSpec spec;
@@ -154,12 +166,20 @@ class FromArraysStage : public Stage {
 
   const base::NamedArrays arrays_;
   const std::shared_ptr<const Blocks> blocks_;
+  const std::function<absl::Status(StageFields& out)> write_fields_;
 };
 
 }  // namespace
 
+std::shared_ptr<const Stage> MakeFromArrays(
+    base::NamedArrays arrays, std::string name,
+    std::function<absl::Status(StageFields& out)> write_fields) {
+  return std::make_shared<FromArraysStage>(std::move(arrays), std::move(name),
+                                           std::move(write_fields));
+}
+
 Dataset Dataset::FromArrays(base::NamedArrays arrays, std::string name) {
-  return From(std::make_shared<FromArraysStage>(std::move(arrays), std::move(name)));
+  return From(MakeFromArrays(std::move(arrays), std::move(name)));
 }
 
 }  // namespace penstock::data

@@ -14,6 +14,7 @@
 #include "penstock/data/sources/files.h"
 #include "penstock/data/sources/interleaved_source.h"
 #include "penstock/data/sources/line_reader.h"
+#include "penstock/data/travel/stage_fields.h"
 #include "penstock/formats/csv.h"
 
 namespace penstock::data {
@@ -272,12 +273,39 @@ class ParseCsvKernel : public RowKernel {
   const std::vector<size_t> fields_;
 };
 
+struct FromCsvFields {
+  std::vector<std::string> patterns = {};
+  CsvOptions options = {};
+};
+void Fields(StageFields& f, FromCsvFields& p) {
+  CsvOptions& o = p.options;
+  f.Reads(&p.patterns);
+  f.List("columns", &o.columns, [](StageFields& of, CsvColumn& column) {
+    of.Value("name", &column.name);
+    of.Value("dtype", &column.dtype);
+    of.Value("default", &column.default_value);
+  });
+  f.Value("select", &o.select);
+  f.Value("header", &o.header);
+  f.Value("delimiter", &o.delimiter);
+  f.Value("quotes", &o.quotes);
+  f.Value("na_value", &o.na_value);
+  f.Value("parallel_files", &o.parallel_files);
+  f.CheckRange("parallel_files", o.parallel_files, 0, kMaxParallelFiles);
+  f.Value("block_length", &o.block_length);
+  f.Value("shuffle_files", &o.shuffle_files);
+  f.Value("read_ahead_bytes", &o.read_ahead_bytes);
+  f.Value("block_bytes", &o.block_bytes);
+  f.Value("max_row_bytes", &o.max_row_bytes);
+}
+
 class ParseCsvStage : public RowStage {
  public:
   explicit ParseCsvStage(std::shared_ptr<const CsvOptions> options)
       : options_(std::move(options)) {}
 
   absl::string_view name() const override { return "ParseCsv"; }
+  bool is_added() const override { return true; }
   std::string Parameters() const override {
     const auto print = [](std::string* out, const CsvColumn& c) {
       absl::StrAppend(out, c.name, ": ", base::DTypeName(c.dtype));
@@ -357,7 +385,7 @@ Dataset Dataset::FromCsv(std::vector<std::string> patterns, CsvOptions options) 
   const auto shared = std::make_shared<const CsvOptions>(std::move(options));
   return From(MakeInterleavedSource(
                   {.name = "FromCsv",
-                   .files = SourceFiles(std::move(patterns)),
+                   .files = SourceFiles(patterns),
                    .spec = {{std::string(kRow), DType::kString, {}}},
                    .interleave = {.parallel_files = shared->parallel_files,
                                   .block_length = shared->block_length,
@@ -366,8 +394,19 @@ Dataset Dataset::FromCsv(std::vector<std::string> patterns, CsvOptions options) 
                    .shuffle_files = shared->shuffle_files,
                    .parameters = absl::StrCat(shared->header ? "" : ", no header",
                                               shared->shuffle_files ? ", shuffle files" : ""),
-                   .make_open = [shared](const SourceFiles&) { return OpenCsv(shared); }}))
+                   .make_open = [shared](const SourceFiles&) { return OpenCsv(shared); },
+                   .write_fields =
+                       [patterns, shared](StageFields& out) {
+                         return Write(out, FromCsvFields{patterns, *shared});
+                       },
+                   .adds_stage = "ParseCsv"}))
       .Then(std::make_shared<ParseCsvStage>(shared));
+}
+
+absl::StatusOr<Dataset> ReadFromCsv(StageFields& in, std::vector<Dataset>) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<FromCsvFields>(in));
+  p.options.file_system = in.file_system();
+  return Dataset::FromCsv(std::move(p.patterns), std::move(p.options));
 }
 
 }  // namespace penstock::data

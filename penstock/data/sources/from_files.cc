@@ -13,6 +13,7 @@
 #include "penstock/data/sources/small_files.h"
 #include "penstock/data/sources/source_files.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 #include "penstock/io/file_system.h"
 
 namespace penstock::data {
@@ -208,6 +209,18 @@ class FromFilesNode : public Node {
   int overtaken_ = 0;  // number of times that the first of them was overtaken
 };
 
+struct FromFilesFields {
+  std::vector<std::string> patterns = {};
+  FileOptions options = {};
+};
+void Fields(StageFields& f, FromFilesFields& p) {
+  f.Reads(&p.patterns);
+  f.Value("parallel_files", &p.options.parallel_files);
+  f.CheckRange("parallel_files", p.options.parallel_files, 0, kMaxParallelFiles);
+  f.Value("shuffle_files", &p.options.shuffle_files);
+  f.Value("read_ahead_bytes", &p.options.read_ahead_bytes);
+}
+
 class FromFilesStage : public Stage {
  public:
   FromFilesStage(SourceFiles files, FileOptions options,
@@ -215,6 +228,9 @@ class FromFilesStage : public Stage {
       : files_(std::move(files)), options_(options), small_files_(std::move(small_files)) {}
 
   absl::string_view name() const override { return "FromFiles"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, FromFilesFields{files_.names(), options_});
+  }
   Varies varies() const override {
     return options_.shuffle_files ? Varies::kOrder : Varies::kNothing;
   }
@@ -278,6 +294,11 @@ int FilesIoThreads(const FileOptions& options) {
 
 Dataset Dataset::FromFiles(std::vector<std::string> patterns, FileOptions options) {
   return From(std::make_shared<FromFilesStage>(SourceFiles(std::move(patterns)), options));
+}
+
+absl::StatusOr<Dataset> ReadFromFiles(StageFields& in, std::vector<Dataset>) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<FromFilesFields>(in));
+  return Dataset::FromFiles(std::move(p.patterns), p.options);
 }
 
 }  // namespace penstock::data

@@ -207,6 +207,9 @@ class FromGeneratorStage : public Stage {
       : make_(std::move(make)), spec_(std::move(spec)), options_(std::move(options)) {}
 
   absl::string_view name() const override { return "FromGenerator"; }
+  absl::Status WriteFields(StageFields&) const override {
+    return HoldsFunction("read files in place of the generator");
+  }
   Varies varies() const override { return CallOf(options_.name, GeneratorOptions().name); }
   std::string Parameters() const override {
     return absl::StrCat(options_.name, ", ", spec_.ToString());

@@ -17,6 +17,7 @@
 #include "penstock/data/sources/files.h"
 #include "penstock/data/sources/files_node.h"
 #include "penstock/data/sources/source_files.h"
+#include "penstock/data/travel/stage_fields.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/glob.h"
 #include "penstock/io/uri.h"
@@ -171,6 +172,25 @@ absl::StatusOr<std::shared_ptr<const ImageFolder>> FindImages(const std::string&
   return found;
 }
 
+struct FromImageFolderFields {
+  std::string folder = {};
+  ImageFolderOptions options = {};
+};
+void Fields(StageFields& f, FromImageFolderFields& p) {
+  ImageFolderOptions& o = p.options;
+  f.Reads(&p.folder);
+  f.Value("class_names", &o.class_names);
+  f.Value("extensions", &o.extensions);
+  f.Value("validation_split", &o.validation_split);
+  f.Choice("subset", &o.subset, {"all", "training", "validation"});
+  f.Value("split_seed", &o.split_seed);
+  f.Value("shuffle_files", &o.shuffle_files);
+  f.Value("paths", &o.paths);
+  f.Value("parallel_files", &o.parallel_files);
+  f.CheckRange("parallel_files", o.parallel_files, 0, kMaxParallelFiles);
+  f.Value("read_ahead_bytes", &o.read_ahead_bytes);
+}
+
 class FromImageFolderStage : public Stage {
  public:
   FromImageFolderStage(std::string folder, ImageFolderOptions options,
@@ -182,6 +202,13 @@ class FromImageFolderStage : public Stage {
         small_files_(std::move(small_files)) {}
 
   absl::string_view name() const override { return "FromImageFolder"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    FromImageFolderFields fields{folder_, options_};
+    // The numbers of the classes stay the same if folders are added meanwhile.
+    if (found_.ok()) fields.options.class_names = (*found_)->class_names;
+    return Write(out, std::move(fields));
+  }
+  absl::string_view adds_stage() const override { return found_.ok() ? "ClassOfFolder" : ""; }
   Varies varies() const override {
     return options_.shuffle_files ? Varies::kOrder : Varies::kNothing;
   }
@@ -275,6 +302,7 @@ class ClassOfFolderStage : public RowStage {
       : folder_(std::move(folder)), paths_(paths) {}
 
   absl::string_view name() const override { return "ClassOfFolder"; }
+  bool is_added() const override { return true; }
   std::string Parameters() const override { return paths_ ? "with paths" : ""; }
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec>) const override {
     ElementSpec spec{{"image", base::DType::kString, {}}, {"class", base::DType::kI64, {}}};
@@ -317,6 +345,12 @@ const std::vector<std::string>& Dataset::class_names() const {
     if (const auto* names = at->stage->class_names(); names != nullptr) return *names;
   }
   return *kNone;
+}
+
+absl::StatusOr<Dataset> ReadFromImageFolder(StageFields& in, std::vector<Dataset>) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<FromImageFolderFields>(in));
+  p.options.file_system = in.file_system();
+  return Dataset::FromImageFolder(std::move(p.folder), std::move(p.options));
 }
 
 }  // namespace penstock::data

@@ -13,6 +13,8 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/sources/file_interleave.h"
 #include "penstock/data/sources/files.h"
+#include "penstock/data/sources/from_arrays.h"
+#include "penstock/data/travel/stage_fields.h"
 #include "penstock/formats/npy.h"
 #include "penstock/formats/zip.h"
 #include "penstock/io/local/mapped_file.h"
@@ -330,6 +332,21 @@ class NpyBlockReader : public FileReader {
   int64_t row_ = 0;
 };
 
+struct FromNpyFields {
+  std::string uri = {};
+  NpyOptions options = {};
+};
+void Fields(StageFields& f, FromNpyFields& p) {
+  NpyOptions& o = p.options;
+  f.Reads(&p.uri);
+  f.Choice("access", &o.access, {"auto", "map", "load", "stream"});
+  f.Value("select", &o.select);
+  f.Value("memory_bytes", &o.memory_bytes);
+  f.Value("read_ahead_bytes", &o.read_ahead_bytes);
+  f.Value("block_bytes", &o.block_bytes);
+  f.CheckRange("block_bytes", o.block_bytes, 1, int64_t{1} << 30);
+}
+
 class FromNpyStage : public Stage {
  public:
   FromNpyStage(std::string uri, NpyOptions options, absl::StatusOr<Streamed> streamed)
@@ -338,6 +355,9 @@ class FromNpyStage : public Stage {
   }
 
   absl::string_view name() const override { return "FromNpy"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, FromNpyFields{uri_, options_});
+  }
   std::string Parameters() const override {
     return absl::StrCat(
         io::DisplayName(uri_), options_.access == NpyAccess::kStream ? ", a block at a time" : "",
@@ -438,7 +458,10 @@ absl::StatusOr<Opened> Open(const std::string& uri, const NpyOptions& options) {
 Dataset Dataset::FromNpy(std::string uri, NpyOptions options) {
   absl::StatusOr<Opened> opened = Open(uri, options);
   if (opened.ok() && options.access != NpyAccess::kStream) {
-    return FromArrays(std::move(opened->arrays), std::move(uri));
+    return From(MakeFromArrays(std::move(opened->arrays), uri, [uri, options](StageFields& out) {
+      out.SetStage("FromNpy");
+      return Write(out, FromNpyFields{uri, options});
+    }));
   }
   absl::StatusOr<Streamed> streamed = Streamed();
   if (opened.ok()) {
@@ -448,6 +471,12 @@ Dataset Dataset::FromNpy(std::string uri, NpyOptions options) {
   }
   return From(
       std::make_shared<FromNpyStage>(std::move(uri), std::move(options), std::move(streamed)));
+}
+
+absl::StatusOr<Dataset> ReadFromNpy(StageFields& in, std::vector<Dataset>) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<FromNpyFields>(in));
+  p.options.file_system = in.file_system();
+  return Dataset::FromNpy(std::move(p.uri), std::move(p.options));
 }
 
 }  // namespace penstock::data

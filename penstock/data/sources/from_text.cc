@@ -6,6 +6,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/sources/interleaved_source.h"
 #include "penstock/data/sources/line_reader.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -32,6 +33,22 @@ class TextFileReader : public FileReader {
   const std::unique_ptr<LineReader> reader_;
 };
 
+struct FromTextFields {
+  std::vector<std::string> patterns = {};
+  TextOptions options = {};
+};
+void Fields(StageFields& f, FromTextFields& p) {
+  TextOptions& o = p.options;
+  f.Reads(&p.patterns);
+  f.Value("parallel_files", &o.parallel_files);
+  f.CheckRange("parallel_files", o.parallel_files, 0, kMaxParallelFiles);
+  f.Value("block_length", &o.block_length);
+  f.Value("shuffle_files", &o.shuffle_files);
+  f.Value("read_ahead_bytes", &o.read_ahead_bytes);
+  f.Value("block_bytes", &o.block_bytes);
+  f.Value("max_line_bytes", &o.max_line_bytes);
+}
+
 absl::Status CheckOptions(const TextOptions& options) {
   if (options.block_bytes < 1 || options.max_line_bytes < 1) {
     return absl::InvalidArgumentError(kCountsAtLeastOne);
@@ -56,17 +73,26 @@ OpenFileReader OpenText(const LineReaderOptions& options) {
 Dataset Dataset::FromText(std::vector<std::string> patterns, TextOptions options) {
   const LineReaderOptions lines = {.block_bytes = options.block_bytes,
                                    .max_line_bytes = options.max_line_bytes};
-  return From(MakeInterleavedSource(
-      {.name = "FromText",
-       .files = SourceFiles(std::move(patterns)),
-       .spec = {{"line", base::DType::kString, {}}},
-       .interleave = {.parallel_files = options.parallel_files,
-                      .block_length = options.block_length,
-                      .read_ahead_bytes = options.read_ahead_bytes},
-       .status = CheckOptions(options),
-       .shuffle_files = options.shuffle_files,
-       .parameters = options.shuffle_files ? ", shuffle files" : "",
-       .make_open = [lines](const SourceFiles&) { return OpenText(lines); }}));
+  return From(
+      MakeInterleavedSource({.name = "FromText",
+                             .files = SourceFiles(patterns),
+                             .spec = {{"line", base::DType::kString, {}}},
+                             .interleave = {.parallel_files = options.parallel_files,
+                                            .block_length = options.block_length,
+                                            .read_ahead_bytes = options.read_ahead_bytes},
+                             .status = CheckOptions(options),
+                             .shuffle_files = options.shuffle_files,
+                             .parameters = options.shuffle_files ? ", shuffle files" : "",
+                             .make_open = [lines](const SourceFiles&) { return OpenText(lines); },
+                             .write_fields =
+                                 [patterns, options](StageFields& out) {
+                                   return Write(out, FromTextFields{patterns, options});
+                                 }}));
+}
+
+absl::StatusOr<Dataset> ReadFromText(StageFields& in, std::vector<Dataset>) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<FromTextFields>(in));
+  return Dataset::FromText(std::move(p.patterns), p.options);
 }
 
 }  // namespace penstock::data

@@ -11,6 +11,7 @@
 #include "penstock/data/sources/files.h"
 #include "penstock/data/sources/interleaved_source.h"
 #include "penstock/data/sources/shuffled_tfrecords.h"
+#include "penstock/data/travel/stage_fields.h"
 #include "penstock/io/file_system.h"
 #include "penstock/record/tfrecord.h"
 #include "penstock/record/tfrecord_index.h"
@@ -87,6 +88,24 @@ class RecordFileReader : public FileReader {
 
 constexpr int64_t kMaxBlockBytes = int64_t{1} << 30;
 
+struct FromTfRecordsFields {
+  std::vector<std::string> patterns = {};
+  TfRecordOptions options = {};
+};
+void Fields(StageFields& f, FromTfRecordsFields& p) {
+  TfRecordOptions& o = p.options;
+  f.Reads(&p.patterns);
+  f.Value("parallel_files", &o.parallel_files);
+  f.CheckRange("parallel_files", o.parallel_files, 0, kMaxParallelFiles);
+  f.Value("block_length", &o.block_length);
+  f.Value("shuffle_files", &o.shuffle_files);
+  f.Value("read_ahead_bytes", &o.read_ahead_bytes);
+  f.Value("block_bytes", &o.block_bytes);
+  f.Value("global_shuffle", &o.global_shuffle);
+  f.Value("verify", &o.verify);
+  f.Value("skip_corrupt", &o.skip_corrupt);
+}
+
 absl::Status CheckOptions(const TfRecordOptions& options) {
   if (options.block_bytes < 1) return absl::InvalidArgumentError(kCountsAtLeastOne);
   if (options.block_bytes > kMaxBlockBytes) {
@@ -129,11 +148,16 @@ absl::StatusOr<int64_t> CountRecords(io::FileSystem& file_system, const SourceFi
 
 }  // namespace
 
+absl::Status WriteTfRecordFields(StageFields& out, const std::vector<std::string>& patterns,
+                                 const TfRecordOptions& options) {
+  return Write(out, FromTfRecordsFields{patterns, options});
+}
+
 Dataset Dataset::FromTfRecords(std::vector<std::string> patterns, TfRecordOptions options) {
   if (options.global_shuffle) return From(MakeShuffledTfRecords(std::move(patterns), options));
   return From(MakeInterleavedSource(
       {.name = "FromTfRecords",
-       .files = SourceFiles(std::move(patterns), SourceFiles::Content::kTfRecords),
+       .files = SourceFiles(patterns, SourceFiles::Content::kTfRecords),
        .spec = {{"record", base::DType::kString, {}}},
        .interleave = {.parallel_files = options.parallel_files,
                       .block_length = options.block_length,
@@ -145,7 +169,16 @@ Dataset Dataset::FromTfRecords(std::vector<std::string> patterns, TfRecordOption
        .parameters = absl::StrCat(options.shuffle_files ? ", shuffle files" : "",
                                   options.skip_corrupt ? ", skip damaged" : ""),
        .make_open = [options](const SourceFiles& files) { return OpenTfRecords(options, files); },
-       .cardinality = options.skip_corrupt ? nullptr : &CountRecords}));
+       .cardinality = options.skip_corrupt ? nullptr : &CountRecords,
+       .write_fields =
+           [patterns, options](StageFields& out) {
+             return WriteTfRecordFields(out, patterns, options);
+           }}));
+}
+
+absl::StatusOr<Dataset> ReadFromTfRecords(StageFields& in, std::vector<Dataset>) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<FromTfRecordsFields>(in));
+  return Dataset::FromTfRecords(std::move(p.patterns), p.options);
 }
 
 }  // namespace penstock::data

@@ -16,6 +16,10 @@ class InterleavedSourceStage : public Stage {
   }
 
   absl::string_view name() const override { return source_.name; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return source_.write_fields == nullptr ? Stage::WriteFields(out) : source_.write_fields(out);
+  }
+  absl::string_view adds_stage() const override { return source_.adds_stage; }
   Varies varies() const override {
     return source_.shuffle_files ? Varies::kOrder : Varies::kNothing;
   }

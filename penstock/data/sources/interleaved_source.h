@@ -42,6 +42,9 @@ struct InterleavedSource {
   // Number of elements of the resolved files. Null: unknown.
   std::function<absl::StatusOr<int64_t>(io::FileSystem& file_system, const SourceFiles& files)>
       cardinality = nullptr;
+  // Stage::WriteFields.
+  std::function<absl::Status(StageFields& out)> write_fields = nullptr;
+  absl::string_view adds_stage = "";  // Stage::adds_stage
 };
 
 std::shared_ptr<const Stage> MakeInterleavedSource(InterleavedSource source);

@@ -7,6 +7,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/row_stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -68,11 +69,22 @@ class RandomNode : public Node {
   uint64_t block_begin_ = 0;
 };
 
+struct RandomFields {
+  RandomOptions options = {};
+};
+void Fields(StageFields& f, RandomFields& p) {
+  f.Value("seed", &p.options.seed);
+  f.Value("rerandomize_each_epoch", &p.options.rerandomize_each_epoch);
+}
+
 class RandomStage : public Stage {
  public:
   explicit RandomStage(RandomOptions options) : options_(options) {}
 
   absl::string_view name() const override { return "Random"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, RandomFields{options_});
+  }
   Varies varies() const override { return Varies::kElements; }
   std::string Parameters() const override {
     return absl::StrCat(PrintSeed(options_.seed),
@@ -118,11 +130,22 @@ class RandomSeedKernel : public RowKernel {
   const std::optional<uint64_t> seed_;
 };
 
+struct RandomSeedFields {
+  RandomSeedOptions options = {};
+};
+void Fields(StageFields& f, RandomSeedFields& p) {
+  f.Value("column", &p.options.column);
+  f.Value("seed", &p.options.seed);
+}
+
 class RandomSeedStage : public RowStage {
  public:
   explicit RandomSeedStage(RandomSeedOptions options) : options_(std::move(options)) {}
 
   absl::string_view name() const override { return "RandomSeed"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, RandomSeedFields{options_});
+  }
   Varies varies() const override { return Varies::kElements; }
   std::string Parameters() const override {
     const std::string seed = PrintSeed(options_.seed);
@@ -161,6 +184,16 @@ Dataset Dataset::Random(RandomOptions options) {
 
 Dataset Dataset::RandomSeed(RandomSeedOptions options) const {
   return Then(std::make_shared<RandomSeedStage>(std::move(options)));
+}
+
+absl::StatusOr<Dataset> ReadRandom(StageFields& in, std::vector<Dataset>) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<RandomFields>(in));
+  return Dataset::Random(p.options);
+}
+
+absl::StatusOr<Dataset> ReadRandomSeed(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<RandomSeedFields>(in));
+  return inputs[0].RandomSeed(p.options);
 }
 
 }  // namespace penstock::data

@@ -5,6 +5,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -79,11 +80,25 @@ class RangeNode : public Node {
   uint64_t block_begin_ = 0;
 };
 
+struct RangeFields {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t step = 1;
+};
+void Fields(StageFields& f, RangeFields& p) {
+  f.Value("begin", &p.begin);
+  f.Value("end", &p.end);
+  f.Value("step", &p.step);
+}
+
 class RangeStage : public Stage {
  public:
   RangeStage(int64_t begin, int64_t end, int64_t step) : begin_(begin), end_(end), step_(step) {}
 
   absl::string_view name() const override { return "Range"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, RangeFields{begin_, end_, step_});
+  }
   std::string Parameters() const override {
     return absl::StrCat(begin_, ", ", end_, step_ == 1 ? "" : absl::StrCat(", ", step_));
   }
@@ -122,6 +137,11 @@ class RangeStage : public Stage {
 
 Dataset Dataset::Range(int64_t begin, int64_t end, int64_t step) {
   return From(std::make_shared<RangeStage>(begin, end, step));
+}
+
+absl::StatusOr<Dataset> ReadRange(StageFields& in, std::vector<Dataset>) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<RangeFields>(in));
+  return Dataset::Range(p.begin, p.end, p.step);
 }
 
 }  // namespace penstock::data

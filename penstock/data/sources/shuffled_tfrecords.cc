@@ -329,6 +329,9 @@ class ShuffledTfRecordsStage : public Stage {
       : files_(std::move(files)), options_(options), table_(std::move(table)) {}
 
   absl::string_view name() const override { return "FromTfRecords"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return WriteTfRecordFields(out, files_.names(), options_);
+  }
   Varies varies() const override { return Varies::kOrder; }
   std::string Parameters() const override {
     return absl::StrCat(PrintPatterns(files_.names()), ", global shuffle, parallel_files=",

@@ -12,6 +12,10 @@
 
 namespace penstock::data {
 
+// Stage::WriteFields of FromTfRecords, with a global shuffle or without.
+absl::Status WriteTfRecordFields(StageFields& out, const std::vector<std::string>& patterns,
+                                 const TfRecordOptions& options);
+
 std::shared_ptr<const Stage> MakeShuffledTfRecords(std::vector<std::string> patterns,
                                                    TfRecordOptions options);
 

@@ -10,6 +10,7 @@
 #include "penstock/data/stage.h"
 #include "penstock/data/stages/host_shard.h"
 #include "penstock/data/stages/ragged.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -61,6 +62,16 @@ class RaggedJoin : public RowJoin {
   const ColumnSpec spec_;
 };
 
+struct BatchFields {
+  int64_t size = 0;
+  BatchOptions options = {};
+};
+void Fields(StageFields& f, BatchFields& p) {
+  f.Value("size", &p.size);
+  f.Value("drop_remainder", &p.options.drop_remainder);
+  f.Value("ragged", &p.options.ragged);
+}
+
 class BatchStage : public Stage {
  public:
   BatchStage(std::string name, int64_t size, BatchOptions options, bool share, HostShard host = {})
@@ -71,6 +82,9 @@ class BatchStage : public Stage {
         host_(host) {}
 
   absl::string_view name() const override { return name_; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, BatchFields{size_, options_});
+  }
   std::string Parameters() const override {
     std::string out = absl::StrCat(size_);
     if (!options_.ragged.empty()) {
@@ -158,6 +172,17 @@ Dataset Dataset::Rebatch(int64_t size, bool drop_remainder) const {
     if (spec().Find(RowSplitsOf(column.name)) >= 0) options.ragged.push_back(column.name);
   }
   return Unbatch().Then(std::make_shared<BatchStage>("Rebatch", size, std::move(options), true));
+}
+
+absl::StatusOr<Dataset> ReadBatch(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<BatchFields>(in));
+  return inputs[0].Batch(p.size, p.options);
+}
+
+// Its input is the Unbatch that Dataset::Rebatch adds.
+absl::StatusOr<Dataset> ReadRebatch(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<BatchFields>(in));
+  return inputs[0].Then(std::make_shared<BatchStage>("Rebatch", p.size, p.options, true));
 }
 
 }  // namespace penstock::data

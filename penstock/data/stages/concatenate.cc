@@ -2,6 +2,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -54,6 +55,7 @@ class ConcatenateNode : public Node {
 class ConcatenateStage : public Stage {
  public:
   absl::string_view name() const override { return "Concatenate"; }
+  absl::Status WriteFields(StageFields&) const override { return absl::OkStatus(); }
   std::string Parameters() const override { return ""; }
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     return CommonSpec(inputs);
@@ -82,6 +84,11 @@ class ConcatenateStage : public Stage {
 
 Dataset Dataset::Concatenate(const Dataset& other) const {
   return Make(std::make_shared<ConcatenateStage>(), {*this, other});
+}
+
+absl::StatusOr<Dataset> ReadConcatenate(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_RETURN_IF_ERROR(in.Finish());
+  return inputs[0].Concatenate(inputs[1]);
 }
 
 }  // namespace penstock::data

@@ -6,6 +6,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/row_stage.h"
+#include "penstock/data/travel/stage_fields.h"
 #include "penstock/image/image.h"
 
 namespace penstock::data {
@@ -135,11 +136,48 @@ absl::Status CheckAugmentation(const DecodeImageOptions& options) {
   return absl::OkStatus();
 }
 
+struct DecodeImageFields {
+  DecodeImageOptions options = {};
+};
+void Fields(StageFields& f, DecodeImageFields& fields) {
+  DecodeImageOptions& p = fields.options;
+  // Larger images are no images that a device is fed with, and their sizes would overflow.
+  constexpr int kMaxExtent = 1 << 16;
+  f.Value("column", &p.column);
+  f.Value("channels", &p.channels);
+  f.Value("height", &p.height);
+  f.Value("width", &p.width);
+  f.CheckRange("height", p.height, 0, kMaxExtent);
+  f.CheckRange("width", p.width, 0, kMaxExtent);
+  f.Choice("filter", &p.filter, {"area", "bilinear", "bicubic"});
+  f.Value("antialias", &p.antialias);
+  f.Choice("fit", &p.fit, {"stretch", "center_crop"});
+  f.Value("apply_orientation", &p.apply_orientation);
+  f.Value("max_pixels", &p.max_pixels);
+  f.CheckRange("max_pixels", p.max_pixels, 1, int64_t{1} << 32);
+  f.Choice("dct_scaling", &p.dct_scaling, {"never", "auto"});
+  bool crop = p.random_crop.has_value();
+  f.Value("random_crop", &crop);
+  image::RandomResizedCrop box = p.random_crop.value_or(image::RandomResizedCrop());
+  f.Value("crop_scale", &box.scale);
+  f.Value("crop_ratio", &box.ratio);
+  if (crop) p.random_crop = box;
+  f.Value("random_flip", &p.random_flip);
+  f.Value("seed", &p.seed);
+  f.Value("dtype", &p.dtype);
+  f.Value("scale", &p.normalize.scale);
+  f.Value("mean", &p.normalize.mean);
+  f.Value("std", &p.normalize.std);
+}
+
 class DecodeImageStage : public RowStage {
  public:
   explicit DecodeImageStage(DecodeImageOptions options) : options_(std::move(options)) {}
 
   absl::string_view name() const override { return "DecodeImage"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, DecodeImageFields{options_});
+  }
   Varies varies() const override {
     const bool random = options_.random_crop.has_value() || options_.random_flip;
     return random ? Varies::kElements : Varies::kNothing;
@@ -209,6 +247,11 @@ class DecodeImageStage : public RowStage {
 
 Dataset Dataset::DecodeImage(DecodeImageOptions options) const {
   return Then(std::make_shared<DecodeImageStage>(std::move(options)));
+}
+
+absl::StatusOr<Dataset> ReadDecodeImage(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<DecodeImageFields>(in));
+  return inputs[0].DecodeImage(std::move(p.options));
 }
 
 }  // namespace penstock::data

@@ -4,6 +4,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/row_stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -27,12 +28,24 @@ class EnumerateKernel : public RowKernel {
   const int64_t start_;
 };
 
+struct EnumerateFields {
+  int64_t start = 0;
+  EnumerateOptions options = {};
+};
+void Fields(StageFields& f, EnumerateFields& p) {
+  f.Value("start", &p.start);
+  f.Value("column", &p.options.column);
+}
+
 class EnumerateStage : public RowStage {
  public:
   EnumerateStage(int64_t start, EnumerateOptions options)
       : start_(start), options_(std::move(options)) {}
 
   absl::string_view name() const override { return "Enumerate"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, EnumerateFields{start_, options_});
+  }
   std::string Parameters() const override { return absl::StrCat(start_, ", ", options_.column); }
   bool counts_rows() const override { return true; }
 
@@ -64,6 +77,11 @@ class EnumerateStage : public RowStage {
 
 Dataset Dataset::Enumerate(int64_t start, EnumerateOptions options) const {
   return Then(std::make_shared<EnumerateStage>(start, std::move(options)));
+}
+
+absl::StatusOr<Dataset> ReadEnumerate(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<EnumerateFields>(in));
+  return inputs[0].Enumerate(p.start, p.options);
 }
 
 }  // namespace penstock::data

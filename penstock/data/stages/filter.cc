@@ -16,6 +16,10 @@ class FilterStage : public Stage {
       : predicate_(std::move(predicate)), options_(std::move(options)) {}
 
   absl::string_view name() const override { return "Filter"; }
+  absl::Status WriteFields(StageFields&) const override {
+    return HoldsFunction(
+        "filter once when the data is written, or use IgnoreErrors for elements that fail");
+  }
   Varies varies() const override { return CallOf(options_.name); }
   std::string Parameters() const override {
     return absl::StrCat(options_.name, ", C++ of this process");

@@ -4,6 +4,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -41,11 +42,19 @@ class IgnoreErrorsNode : public Node {
   int64_t ignored_ = 0;  // in this pass
 };
 
+struct IgnoreErrorsFields {
+  IgnoreErrorsOptions options = {};
+};
+void Fields(StageFields& f, IgnoreErrorsFields& p) { f.Value("max_errors", &p.options.max_errors); }
+
 class IgnoreErrorsStage : public Stage {
  public:
   explicit IgnoreErrorsStage(IgnoreErrorsOptions options) : options_(options) {}
 
   absl::string_view name() const override { return "IgnoreErrors"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, IgnoreErrorsFields{options_});
+  }
   std::string Parameters() const override {
     return options_.max_errors < 0 ? "" : absl::StrCat("at most ", options_.max_errors);
   }
@@ -68,6 +77,11 @@ class IgnoreErrorsStage : public Stage {
 
 Dataset Dataset::IgnoreErrors(IgnoreErrorsOptions options) const {
   return Then(std::make_shared<IgnoreErrorsStage>(options));
+}
+
+absl::StatusOr<Dataset> ReadIgnoreErrors(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<IgnoreErrorsFields>(in));
+  return inputs[0].IgnoreErrors(p.options);
 }
 
 }  // namespace penstock::data

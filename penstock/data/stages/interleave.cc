@@ -369,6 +369,11 @@ class InterleaveStage : public Stage {
                                             options_.makes)) {}
 
   absl::string_view name() const override { return name_; }
+  absl::Status WriteFields(StageFields&) const override {
+    return HoldsFunction(
+        "name the files in a source with parallel_files and block_length (FromTfRecords, FromCsv, "
+        "FromText)");
+  }
   Varies varies() const override { return CallOf(options_.name); }
   std::string Parameters() const override {
     const std::string turns = name_ == "FlatMap"

@@ -66,6 +66,11 @@ class MapStage : public RowStage {
       : name_(std::move(name)), function_(std::move(function)), options_(std::move(options)) {}
 
   absl::string_view name() const override { return name_; }
+  absl::Status WriteFields(StageFields&) const override {
+    return HoldsFunction(
+        "replace it by what travels: DecodeImage (random_crop, random_flip, dtype, mean, std) or "
+        "layers of the network (Rescaling, RandomCrop, RandomFlip, ...)");
+  }
   Varies varies() const override { return CallOf(options_.name); }
   std::string Parameters() const override {
     return absl::StrCat(options_.name, ", C++ of this process");

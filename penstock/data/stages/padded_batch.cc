@@ -8,6 +8,7 @@
 #include "penstock/data/engine/row_node.h"
 #include "penstock/data/stage.h"
 #include "penstock/data/stages/host_shard.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -97,12 +98,29 @@ class PaddedJoin : public RowJoin {
   const Array padding_;
 };
 
+struct PaddedBatchFields {
+  int64_t size = 0;
+  PaddedBatchOptions options = {};
+};
+void Fields(StageFields& f, PaddedBatchFields& p) {
+  std::vector<std::pair<std::string, Array>> values(p.options.padding_values.begin(),
+                                                    p.options.padding_values.end());
+  f.Value("size", &p.size);
+  f.Value("padded_shapes", &p.options.padded_shapes);
+  f.Value("padding_values", &values);
+  f.Value("drop_remainder", &p.options.drop_remainder);
+  for (const auto& [name, value] : values) p.options.padding_values.Set(name, value);
+}
+
 class PaddedBatchStage : public Stage {
  public:
   PaddedBatchStage(int64_t size, PaddedBatchOptions options, HostShard host = {})
       : size_(size), options_(std::move(options)), host_(host) {}
 
   absl::string_view name() const override { return "PaddedBatch"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, PaddedBatchFields{size_, options_});
+  }
   std::string Parameters() const override {
     std::string out = absl::StrCat(size_);
     for (const auto& [name, shape] : options_.padded_shapes) {
@@ -203,6 +221,11 @@ class PaddedBatchStage : public Stage {
 
 Dataset Dataset::PaddedBatch(int64_t size, PaddedBatchOptions options) const {
   return Then(std::make_shared<PaddedBatchStage>(size, std::move(options)));
+}
+
+absl::StatusOr<Dataset> ReadPaddedBatch(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<PaddedBatchFields>(in));
+  return inputs[0].PaddedBatch(p.size, p.options);
 }
 
 }  // namespace penstock::data

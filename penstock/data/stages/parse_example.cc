@@ -5,6 +5,7 @@
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/row_stage.h"
+#include "penstock/data/travel/stage_fields.h"
 #include "penstock/record/example_parser.h"
 
 namespace penstock::data {
@@ -54,12 +55,30 @@ class ParseExampleKernel : public RowKernel {
   const record::ExampleParser parser_;
 };
 
+struct ParseExampleFields {
+  std::vector<record::ExampleFeature> features = {};
+  std::string column = ParseExampleOptions().column;
+};
+void Fields(StageFields& f, ParseExampleFields& p) {
+  f.List("features", &p.features, [](StageFields& of, record::ExampleFeature& feature) {
+    of.Value("name", &feature.name);
+    of.Value("dtype", &feature.dtype);
+    of.Value("shape", &feature.shape);
+    of.Value("variable_length", &feature.variable_length);
+    of.Value("default", &feature.default_value);
+  });
+  f.Value("column", &p.column);
+}
+
 class ParseExampleStage : public RowStage {
  public:
   ParseExampleStage(record::ExampleSchema schema, ParseExampleOptions options)
       : schema_(std::move(schema)), options_(std::move(options)) {}
 
   absl::string_view name() const override { return "ParseExample"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, ParseExampleFields{schema_.features, options_.column});
+  }
   std::string Parameters() const override { return schema_.ToString(); }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
@@ -170,6 +189,12 @@ Dataset Dataset::ParseExample(ParseExampleOptions options) const {
 
 Dataset Dataset::ParseExample(record::ExampleSchema schema, ParseExampleOptions options) const {
   return Then(std::make_shared<ParseExampleStage>(std::move(schema), std::move(options)));
+}
+
+absl::StatusOr<Dataset> ReadParseExample(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<ParseExampleFields>(in));
+  return inputs[0].ParseExample({.features = std::move(p.features)},
+                                {.column = p.column, .file_system = in.file_system()});
 }
 
 }  // namespace penstock::data

@@ -6,6 +6,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -81,11 +82,19 @@ class PrefetchNode : public Node {
   absl::Status input_status_;
 };
 
+struct PrefetchFields {
+  int64_t count = Dataset::kAuto;
+};
+void Fields(StageFields& f, PrefetchFields& p) { f.Value("count", &p.count); }
+
 class PrefetchStage : public Stage {
  public:
   explicit PrefetchStage(int64_t count) : count_(count) {}
 
   absl::string_view name() const override { return "Prefetch"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, PrefetchFields{count_});
+  }
   std::string Parameters() const override {
     return count_ == Dataset::kAuto ? "auto" : absl::StrCat(count_);
   }
@@ -113,6 +122,11 @@ class PrefetchStage : public Stage {
 
 Dataset Dataset::Prefetch(int64_t count) const {
   return Then(std::make_shared<PrefetchStage>(count));
+}
+
+absl::StatusOr<Dataset> ReadPrefetch(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<PrefetchFields>(in));
+  return inputs[0].Prefetch(p.count);
 }
 
 }  // namespace penstock::data

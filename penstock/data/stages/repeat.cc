@@ -4,6 +4,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -102,11 +103,19 @@ class RepeatNode : public Node {
   absl::StatusOr<std::unique_ptr<Node>> next_ = nullptr;  // next round, which reads ahead already
 };
 
+struct RepeatFields {
+  int64_t count = -1;
+};
+void Fields(StageFields& f, RepeatFields& p) { f.Value("count", &p.count); }
+
 class RepeatStage : public Stage {
  public:
   explicit RepeatStage(int64_t count) : count_(count) {}
 
   absl::string_view name() const override { return "Repeat"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, RepeatFields{count_});
+  }
   std::string Parameters() const override { return count_ < 0 ? "" : absl::StrCat(count_); }
   bool is_selection() const override { return true; }
   bool depends_on_length() const override { return true; }
@@ -138,5 +147,10 @@ class RepeatStage : public Stage {
 }  // namespace
 
 Dataset Dataset::Repeat(int64_t count) const { return Then(std::make_shared<RepeatStage>(count)); }
+
+absl::StatusOr<Dataset> ReadRepeat(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<RepeatFields>(in));
+  return inputs[0].Repeat(p.count);
+}
 
 }  // namespace penstock::data

@@ -8,6 +8,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/engine/input_queue.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -105,12 +106,25 @@ class SampleNode : public Node {
   int drawn_ = -1;  // whose element comes next; -1: not yet drawn
 };
 
+struct SampleFields {
+  std::vector<double> weights = {};
+  SampleOptions options = {};
+};
+void Fields(StageFields& f, SampleFields& p) {
+  f.Value("weights", &p.weights);
+  f.Value("seed", &p.options.seed);
+  f.Value("stop_on_empty", &p.options.stop_on_empty);
+}
+
 class SampleStage : public Stage {
  public:
   SampleStage(std::vector<double> weights, SampleOptions options)
       : weights_(std::move(weights)), options_(options) {}
 
   absl::string_view name() const override { return "Sample"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, SampleFields{weights_, options_});
+  }
   Varies varies() const override { return Varies::kElements; }
   std::string Parameters() const override {
     std::string out = absl::StrCat("weights=[", absl::StrJoin(weights_, ", "), "]");
@@ -159,6 +173,11 @@ class SampleStage : public Stage {
 Dataset Dataset::Sample(std::vector<Dataset> datasets, std::vector<double> weights,
                         SampleOptions options) {
   return Make(std::make_shared<SampleStage>(std::move(weights), options), std::move(datasets));
+}
+
+absl::StatusOr<Dataset> ReadSample(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<SampleFields>(in));
+  return Dataset::Sample(std::move(inputs), p.weights, p.options);
 }
 
 }  // namespace penstock::data

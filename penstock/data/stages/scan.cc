@@ -29,6 +29,9 @@ class ScanStage : public Stage {
         options_(std::move(options)) {}
 
   absl::string_view name() const override { return "Scan"; }
+  absl::Status WriteFields(StageFields&) const override {
+    return HoldsFunction("use Enumerate or RandomSeed for counters and random keys");
+  }
   Varies varies() const override { return CallOf(options_.name); }
   std::string Parameters() const override {
     return absl::StrCat(options_.name, " from ", initial_state_.ToString(),

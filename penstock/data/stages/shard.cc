@@ -6,6 +6,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -77,11 +78,23 @@ class ShardNode : public Node {
   absl::Status error_;
 };
 
+struct ShardFields {
+  int64_t count = 0;
+  int64_t index = 0;
+};
+void Fields(StageFields& f, ShardFields& p) {
+  f.Value("count", &p.count);
+  f.Value("index", &p.index);
+}
+
 class ShardStage : public Stage {
  public:
   ShardStage(int64_t count, int64_t index) : count_(count), index_(index) {}
 
   absl::string_view name() const override { return "Shard"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, ShardFields{count_, index_});
+  }
   std::string Parameters() const override { return absl::StrCat(count_, ", ", index_); }
   bool is_selection() const override { return true; }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
@@ -109,6 +122,11 @@ class ShardStage : public Stage {
 
 Dataset Dataset::Shard(int64_t count, int64_t index) const {
   return Then(std::make_shared<ShardStage>(count, index));
+}
+
+absl::StatusOr<Dataset> ReadShard(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<ShardFields>(in));
+  return inputs[0].Shard(p.count, p.index);
 }
 
 }  // namespace penstock::data

@@ -7,6 +7,7 @@
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -148,11 +149,24 @@ class ShuffleNode : public Node {
   bool input_ended_ = false;
 };
 
+struct ShuffleFields {
+  int64_t buffer = 0;
+  ShuffleOptions options = {};
+};
+void Fields(StageFields& f, ShuffleFields& p) {
+  f.Value("buffer", &p.buffer);
+  f.Value("seed", &p.options.seed);
+  f.Value("reshuffle_each_epoch", &p.options.reshuffle_each_epoch);
+}
+
 class ShuffleStage : public Stage {
  public:
   ShuffleStage(int64_t buffer, ShuffleOptions options) : buffer_(buffer), options_(options) {}
 
   absl::string_view name() const override { return "Shuffle"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, ShuffleFields{buffer_, options_});
+  }
   Varies varies() const override { return Varies::kOrder; }
   std::string Parameters() const override {
     std::string out = absl::StrCat(buffer_);
@@ -193,6 +207,11 @@ class ShuffleStage : public Stage {
 
 Dataset Dataset::Shuffle(int64_t buffer, ShuffleOptions options) const {
   return Then(std::make_shared<ShuffleStage>(buffer, options));
+}
+
+absl::StatusOr<Dataset> ReadShuffle(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<ShuffleFields>(in));
+  return inputs[0].Shuffle(p.buffer, p.options);
 }
 
 }  // namespace penstock::data

@@ -5,6 +5,7 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -51,11 +52,19 @@ class TakeNode : public Node {
   int64_t left_;
 };
 
+struct TakeFields {
+  int64_t count = 0;
+};
+void Fields(StageFields& f, TakeFields& p) { f.Value("count", &p.count); }
+
 class TakeStage : public Stage {
  public:
   explicit TakeStage(int64_t count) : count_(count) {}
 
   absl::string_view name() const override { return "Take"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, TakeFields{count_});
+  }
   std::string Parameters() const override { return absl::StrCat(count_); }
   bool is_selection() const override { return true; }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
@@ -110,11 +119,19 @@ class SkipNode : public Node {
   int64_t left_;
 };
 
+struct SkipFields {
+  int64_t count = 0;
+};
+void Fields(StageFields& f, SkipFields& p) { f.Value("count", &p.count); }
+
 class SkipStage : public Stage {
  public:
   explicit SkipStage(int64_t count) : count_(count) {}
 
   absl::string_view name() const override { return "Skip"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, SkipFields{count_});
+  }
   std::string Parameters() const override { return absl::StrCat(count_); }
   bool is_selection() const override { return true; }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
@@ -139,5 +156,15 @@ class SkipStage : public Stage {
 Dataset Dataset::Take(int64_t count) const { return Then(std::make_shared<TakeStage>(count)); }
 
 Dataset Dataset::Skip(int64_t count) const { return Then(std::make_shared<SkipStage>(count)); }
+
+absl::StatusOr<Dataset> ReadTake(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<TakeFields>(in));
+  return inputs[0].Take(p.count);
+}
+
+absl::StatusOr<Dataset> ReadSkip(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<SkipFields>(in));
+  return inputs[0].Skip(p.count);
+}
 
 }  // namespace penstock::data

@@ -6,6 +6,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
 #include "penstock/data/stages/ragged.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -113,6 +114,7 @@ class UnbatchNode : public Node {
 class UnbatchStage : public Stage {
  public:
   absl::string_view name() const override { return "Unbatch"; }
+  absl::Status WriteFields(StageFields&) const override { return absl::OkStatus(); }
   std::string Parameters() const override { return ""; }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
@@ -139,5 +141,10 @@ class UnbatchStage : public Stage {
 }  // namespace
 
 Dataset Dataset::Unbatch() const { return Then(std::make_shared<UnbatchStage>()); }
+
+absl::StatusOr<Dataset> ReadUnbatch(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_RETURN_IF_ERROR(in.Finish());
+  return inputs[0].Unbatch();
+}
 
 }  // namespace penstock::data

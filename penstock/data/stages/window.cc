@@ -8,6 +8,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/engine/row_node.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -110,16 +111,31 @@ class WindowNode : public Node {
   bool ended_ = false;
 };
 
+struct WindowFields {
+  int64_t size = 0;
+  WindowOptions options = {};
+};
+void Fields(StageFields& f, WindowFields& p) {
+  f.Value("size", &p.size);
+  f.Value("shift", &p.options.shift);
+  f.Value("stride", &p.options.stride);
+  f.Value("drop_remainder", &p.options.drop_remainder);
+}
+
 class WindowStage : public Stage {
  public:
   WindowStage(int64_t size, WindowOptions options)
       : size_(size), shift_(options.shift.value_or(size)), options_(options) {}
 
   absl::string_view name() const override { return "Window"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, WindowFields{size_, options_});
+  }
   std::string Parameters() const override {
     return absl::StrCat(size_, ", shift=", shift_, ", stride=", options_.stride,
                         options_.drop_remainder ? ", drop remainder" : "");
   }
+  absl::string_view adds_stage() const override { return "StackWindow"; }
   std::string memory_advice() const override { return "smaller windows"; }
   // If windows overlap, elements are computed before, or they would be computed for each window.
   bool is_selection() const override { return shift_ > (size_ - 1) * options_.stride; }
@@ -157,6 +173,7 @@ class StackWindowStage : public Stage {
 
   absl::string_view name() const override { return "StackWindow"; }
   std::string Parameters() const override { return ""; }
+  bool is_added() const override { return true; }
   bool runs_fused_kernels() const override { return true; }
   std::string memory_advice() const override { return "smaller windows"; }
 
@@ -188,6 +205,11 @@ class StackWindowStage : public Stage {
 Dataset Dataset::Window(int64_t size, WindowOptions options) const {
   return Then(std::make_shared<WindowStage>(size, options))
       .Then(std::make_shared<StackWindowStage>(size, options.drop_remainder));
+}
+
+absl::StatusOr<Dataset> ReadWindow(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<WindowFields>(in));
+  return inputs[0].Window(p.size, p.options);
 }
 
 }  // namespace penstock::data

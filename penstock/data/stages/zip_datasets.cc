@@ -7,6 +7,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/engine/input_queue.h"
 #include "penstock/data/stage.h"
+#include "penstock/data/travel/stage_fields.h"
 
 namespace penstock::data {
 namespace {
@@ -179,11 +180,19 @@ class ZipNode : public Node {
   int64_t part_left_ = 0;                 // rest of the current part
 };
 
+struct ZipFields {
+  ZipOptions options = {};
+};
+void Fields(StageFields& f, ZipFields& p) { f.Value("prefixes", &p.options.prefixes); }
+
 class ZipStage : public Stage {
  public:
   explicit ZipStage(ZipOptions options) : options_(std::move(options)) {}
 
   absl::string_view name() const override { return "Zip"; }
+  absl::Status WriteFields(StageFields& out) const override {
+    return Write(out, ZipFields{options_});
+  }
   std::string Parameters() const override { return absl::StrJoin(options_.prefixes, ", "); }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
                                       const ResolveContext&) const override {
@@ -235,6 +244,11 @@ class ZipStage : public Stage {
 
 Dataset Dataset::Zip(std::vector<Dataset> datasets, ZipOptions options) {
   return Make(std::make_shared<ZipStage>(std::move(options)), std::move(datasets));
+}
+
+absl::StatusOr<Dataset> ReadZip(StageFields& in, std::vector<Dataset> inputs) {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto p, Read<ZipFields>(in));
+  return Dataset::Zip(std::move(inputs), p.options);
 }
 
 }  // namespace penstock::data

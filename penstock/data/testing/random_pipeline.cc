@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/data/travel/dataset_json.h"
 #include "penstock/formats/npy.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/record/tfrecord.h"
@@ -665,12 +666,17 @@ const std::vector<RandomPipelines::Apply>& RandomPipelines::Stages() {
   return *kStages;
 }
 
+bool RandomPipelines::MayUse(const RandomPipeline& pipeline) const {
+  return !travels_ || DatasetToJson(pipeline.dataset).ok();
+}
+
 RandomPipeline RandomPipelines::Tree(int64_t max_stages) {
   RandomPipeline pipeline = Source();
+  while (!MayUse(pipeline)) pipeline = Source();
   for (int64_t stages = 1 + Below(max_stages); stages > 0;) {
     const Apply apply = Stages()[static_cast<size_t>(Below(static_cast<int64_t>(Stages().size())))];
     const Result next = (this->*apply)(pipeline);
-    if (!next.has_value()) continue;
+    if (!next.has_value() || !MayUse(*next)) continue;
     pipeline = *next;
     --stages;
   }

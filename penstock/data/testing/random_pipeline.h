@@ -52,9 +52,13 @@ class RandomFiles {
 
 class RandomPipelines {
  public:
-  // `folder`: for caches, a new one for each pipeline.
-  RandomPipelines(const RandomFiles& files, std::string folder, uint64_t seed)
-      : files_(files), folder_(std::move(folder)), random_(base::MixSeeds(seed, 99)) {}
+  // `folder`: for caches, a new one for each pipeline. `travels`: only stages that have a JSON form
+  // (travel/dataset_json.h).
+  RandomPipelines(const RandomFiles& files, std::string folder, uint64_t seed, bool travels = false)
+      : files_(files),
+        folder_(std::move(folder)),
+        travels_(travels),
+        random_(base::MixSeeds(seed, 99)) {}
 
   RandomPipeline Make();
   // Random numbers for the test's own choices.
@@ -66,6 +70,7 @@ class RandomPipelines {
   using Apply = Result (RandomPipelines::*)(const RandomPipeline& input);
   static const std::vector<Apply>& Stages();
 
+  bool MayUse(const RandomPipeline& pipeline) const;
   RandomPipeline Tree(int64_t max_stages);
   RandomPipeline Source();
   RandomPipeline FromRange();
@@ -112,6 +117,7 @@ class RandomPipelines {
 
   const RandomFiles& files_;
   const std::string folder_;
+  const bool travels_;
   base::Random random_;
   int names_ = 0;
   bool is_inner_ = false;  // part of an Interleave

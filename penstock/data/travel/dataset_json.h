@@ -1,0 +1,71 @@
+// A Dataset as JSON: written in one process, read and run in another, such as the worker that owns the
+// accelerator (penstock/remote).
+//
+//   PENSTOCK_ASSIGN_OR_RETURN(const std::string text, DatasetToJson(train));
+//   PENSTOCK_ASSIGN_OR_RETURN(Dataset same, DatasetFromJson(text, {}));
+//
+// The dataset that is read back prints the same, has the same elements in the same order, and accepts the
+// same iterator states. What was inferred when the dataset was described (the schema of ParseExample, the
+// columns of FromCsv, the class names of FromImageFolder) is written, not inferred again; files are looked up
+// again, by the reader's file system and credentials.
+//
+//   {"format": 1, "pipeline": [
+//     {"stage": "FromTfRecords", "reads": ["gs://flowers/train-*.tfrec"]},
+//     {"stage": "Shuffle", "buffer": 2048},
+//     {"stage": "Batch", "size": 128}]}
+//
+// A stage with several inputs has them as pipelines in "inputs". Stages that hold C++ functions (Map, Filter,
+// Scan, FromGenerator, Interleave, FlatMap, custom stages) or memory of this process (FromArrays) have no JSON
+// form.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+#include "penstock/data/dataset.h"
+
+namespace penstock::io {
+class FileSystem;
+}
+
+namespace penstock::data {
+
+// Number of stages, counting inputs that several stages share once for each, and depth of inputs within
+// inputs that a description may have.
+inline constexpr int kMaxJsonStages = 1000;
+inline constexpr int kMaxJsonInputDepth = 32;
+
+// Unimplemented, with the first stage that cannot be written and what to use instead; the dataset's own error if
+// its description has one.
+absl::StatusOr<std::string> DatasetToJson(const Dataset& dataset);
+
+struct DatasetJsonLimits {
+  int64_t max_bytes = int64_t{16} << 20;
+  // Called with every URI or pattern before the stage that has it is made. An error rejects the text.
+  std::function<absl::Status(absl::string_view uri, bool write)> check = {};
+  // Opens what a description looks at: lists of image folders, headers of NumPy files. Default:
+  // io::FileSystem::Default().
+  std::shared_ptr<io::FileSystem> file_system = {};
+};
+
+// Text from anywhere: InvalidArgument names the stage, its position and the field.
+absl::StatusOr<Dataset> DatasetFromJson(absl::string_view text,
+                                        const DatasetJsonLimits& limits = {});
+
+// A URI or a pattern that a dataset reads or writes.
+struct DatasetPath {
+  std::string uri;
+  bool write = false;
+  bool local = false;  // a file of the machine that runs the pipeline
+  std::string stage;   // the stage, as printed
+};
+// In the order of the data flow. Paths inside user-defined functions are unknown.
+std::vector<DatasetPath> PathsOf(const Dataset& dataset);
+
+}  // namespace penstock::data
