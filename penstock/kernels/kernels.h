@@ -20,6 +20,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -54,5 +55,8 @@ class Lowering {
   std::string platform_;  // rows of the table to apply; empty: none
   std::string reason_ = "no client";
 };
+
+// Names of all kernels that Lowering::For registers: a worker tells them to its clients (room remote).
+std::vector<std::string> KernelNames();
 
 }  // namespace penstock::kernels

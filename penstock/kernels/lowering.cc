@@ -499,6 +499,12 @@ absl::Status Try(runtime::Client& client, const Lowering& lowering) {
 
 }  // namespace
 
+std::vector<std::string> KernelNames() {
+  std::vector<std::string> names;
+  for (const runtime::Kernel& kernel : AllKernels()) names.push_back(kernel.name);
+  return names;
+}
+
 Lowering Lowering::For(runtime::Client& client) {
   Lowering lowering;
   const std::vector<runtime::Kernel> kernels = AllKernels();

@@ -1,7 +1,11 @@
 #include "penstock/runtime/client.h"
 
 #include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
@@ -20,6 +24,24 @@ std::string ChooseDevice(const ClientOptions& options) {
   if (!options.device.empty()) return options.device;
   const char* device = std::getenv("PENSTOCK_DEVICE");
   return device == nullptr || *device == '\0' ? "cpu" : device;
+}
+
+// Openers by prefix, registered before main.
+std::map<std::string, ClientOpener, std::less<>>& Openers() {
+  static auto& openers = *new std::map<std::string, ClientOpener, std::less<>>;
+  return openers;
+}
+
+// Opens the client of an address ("grpc://host:port").
+absl::StatusOr<std::shared_ptr<Client>> OpenAddress(const std::string& device,
+                                                    ClientOptions options) {
+  options.device = device;
+  for (const auto& [prefix, open] : Openers()) {
+    if (absl::StartsWith(device, prefix)) return open(options);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "device '", device, "' is an address, and this program can open none with that prefix",
+      Openers().empty() ? " (link penstock::remote for grpc://)" : " (it can open grpc://)"));
 }
 
 }  // namespace
@@ -65,8 +87,18 @@ absl::Status Client::AddKernels(absl::Span<const Kernel>) {
       absl::StrCat("programs of platform '", platform(), "' cannot call into this process"));
 }
 
+absl::Status Client::Reopen() {
+  return absl::UnimplementedError(
+      absl::StrCat("the devices of platform '", platform(), "' are in this process"));
+}
+
+bool RegisterClientOpener(absl::string_view prefix, ClientOpener opener) {
+  return Openers().emplace(std::string(prefix), std::move(opener)).second;
+}
+
 absl::StatusOr<std::shared_ptr<Client>> OpenClient(const ClientOptions& options) {
   const std::string device = ChooseDevice(options);
+  if (absl::StrContains(device, "://")) return OpenAddress(device, options);
   if (options.cpu_devices < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("cpu_devices is ", options.cpu_devices, "; it must be at least 1"));

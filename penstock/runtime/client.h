@@ -181,10 +181,22 @@ class Client {
   virtual absl::Status AddKernels(absl::Span<const Kernel> kernels);
   // Adds a line to the log of the plugin's messages, if there is one.
   virtual void Log(absl::string_view) {}
+
+  // Opens the devices again after they were lost: a worker was started again, or its session ended.
+  // Blocks until they are back, for a time that the client's options limit. Buffers from before stay
+  // lost: using one returns the reason. Executables are compiled again on their first use.
+  // ALREADY_EXISTS: no device is lost, and none is about to be. UNIMPLEMENTED: devices of this process are
+  // never lost.
+  virtual absl::Status Reopen();
+  // Why the devices will soon be lost, as their machine has announced: "the worker ends in 30 s (SIGTERM)"; no
+  // value: nothing is known. Cheap enough to ask before each execution. Reopen then gives the devices up, and
+  // waits for their return.
+  virtual std::optional<std::string> Draining() const { return std::nullopt; }
 };
 
 struct ClientOptions {
-  // "cpu", "tpu" or "gpu"; empty: the environment variable PENSTOCK_DEVICE, else "cpu".
+  // "cpu", "tpu" or "gpu", or the address of a worker ("grpc://host:port", room remote); empty: the
+  // environment variable PENSTOCK_DEVICE, else "cpu".
   std::string device = {};
   // Path of the plugin's shared library; empty: PENSTOCK_<DEVICE>_PLUGIN, else the wheels' default
   // path (pjrt/plugin.h; the error lists the paths that were searched).
@@ -209,8 +221,18 @@ struct ClientOptions {
   std::string log_path = {};
 };
 
+// Payload of an error: devices were lost because their machine was taken away, as had been announced.
+inline constexpr absl::string_view kPreemptedPayload = "penstock/preempted";
+
 // Opens a client. If the requested device is not found, the error lists the available devices;
 // there is no fallback.
 absl::StatusOr<std::shared_ptr<Client>> OpenClient(const ClientOptions& options = {});
+
+// Opens clients whose devices are elsewhere: OpenClient passes options.device that begins with the
+// prefix ("grpc://") to the opener. A room above this one registers its openers before main. Returns
+// true, for the initializer of a static variable.
+using ClientOpener =
+    std::function<absl::StatusOr<std::shared_ptr<Client>>(const ClientOptions& options)>;
+bool RegisterClientOpener(absl::string_view prefix, ClientOpener opener);
 
 }  // namespace penstock::runtime

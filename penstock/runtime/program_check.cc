@@ -1,6 +1,9 @@
 #include "penstock/runtime/program_check.h"
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 #include "penstock/base/status.h"
 
@@ -30,6 +33,12 @@ absl::Status CheckArgument(const ir::Program& program, size_t replica, size_t pa
                  argument.device().description);
   }
   return absl::OkStatus();
+}
+
+std::string DescribeDevices(absl::Span<const Device> devices) {
+  return absl::StrJoin(devices, ", ", [](std::string* out, const Device& device) {
+    absl::StrAppend(out, device.index, ": ", device.description);
+  });
 }
 
 }  // namespace
@@ -74,6 +83,52 @@ absl::Status CheckProgram(const ir::Program& program) {
     giver[result] = static_cast<int>(i);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int>> ChooseDevices(const ir::Program& program,
+                                               const CompileOptions& options,
+                                               absl::Span<const Device> devices) {
+  std::vector<int> chosen = options.devices;
+  const int available = static_cast<int>(devices.size());
+  if (chosen.empty()) {
+    if (program.num_replicas > available) {
+      const bool on_cpu = !devices.empty() && devices[0].kind == "cpu";
+      return absl::InvalidArgumentError(absl::StrCat(
+          "program '", program.name, "' has ", program.num_replicas, " replicas, but there are ",
+          available, " devices (", DescribeDevices(devices), ")",
+          on_cpu ? "; ClientOptions::cpu_devices makes more" : ""));
+    }
+    for (int i = 0; i < program.num_replicas; ++i) chosen.push_back(i);
+    return chosen;
+  }
+  if (static_cast<int>(chosen.size()) != program.num_replicas) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("program '", program.name, "' has ", program.num_replicas,
+                     " replicas, but CompileOptions::devices names ", chosen.size(), " devices"));
+  }
+  std::set<int> seen;
+  for (int index : chosen) {
+    if (index < 0 || index >= available) {
+      return absl::InvalidArgumentError(absl::StrCat("CompileOptions::devices names device ", index,
+                                                     "; there are ", available, " (",
+                                                     DescribeDevices(devices), ")"));
+    }
+    if (!seen.insert(index).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("CompileOptions::devices names device ", index, " for two replicas"));
+    }
+  }
+  return chosen;
+}
+
+absl::Status CheckDevice(const Device& device, absl::Span<const Device> devices) {
+  if (device.index >= 0 && device.index < static_cast<int>(devices.size()) &&
+      devices[static_cast<size_t>(device.index)].id == device.id) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("Put was given device '", device.description,
+                                                 "', which does not belong to this client (",
+                                                 DescribeDevices(devices), ")"));
 }
 
 absl::Status CheckArguments(const ir::Program& program, absl::Span<const Device* const> devices,

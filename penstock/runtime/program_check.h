@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
 #include "penstock/runtime/client.h"
@@ -16,6 +17,14 @@ namespace penstock::runtime {
 // Aliasing check of a program: replicas, and donated parameters, each of which aliases one result
 // of the same type.
 absl::Status CheckProgram(const ir::Program& program);
+
+// The devices that a program runs on: those of the options, or the first ones. The error lists `devices`.
+absl::StatusOr<std::vector<int>> ChooseDevices(const ir::Program& program,
+                                               const CompileOptions& options,
+                                               absl::Span<const Device> devices);
+
+// Whether `device` is one of a client's devices; INVALID_ARGUMENT, which lists them, if not.
+absl::Status CheckDevice(const Device& device, absl::Span<const Device> devices);
 
 // Checks arguments[replica][parameter] against the program; devices[replica] is where they must be.
 // The error names the replica and the parameter, the expected and the actual value.

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
-#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include <unistd.h>
 
 #include "penstock/base/available_memory.h"
@@ -91,12 +89,6 @@ absl::Status DestroyClient(const PJRT_Api* api, PJRT_Client* client) {
   PENSTOCK_PJRT_ARGS(PJRT_Client_Destroy_Args, args);
   args.client = client;
   return PENSTOCK_PJRT_CALL(api, PJRT_Client_Destroy, args);
-}
-
-std::string DescribeDevices(absl::Span<const Device> devices) {
-  return absl::StrJoin(devices, ", ", [](std::string* out, const Device& device) {
-    absl::StrAppend(out, device.index, ": ", device.description);
-  });
 }
 
 bool KernelsEnabled() {
@@ -211,40 +203,6 @@ absl::StatusOr<Device> PjrtClient::ReadDevice(PJRT_Device* handle) const {
   return device;
 }
 
-absl::StatusOr<std::vector<int>> PjrtClient::ChooseDevices(const ir::Program& program,
-                                                           const CompileOptions& options) const {
-  std::vector<int> chosen = options.devices;
-  const int available = static_cast<int>(devices_.size());
-  if (chosen.empty()) {
-    if (program.num_replicas > available) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "program '", program.name, "' has ", program.num_replicas, " replicas, but there are ",
-          available, " devices (", DescribeDevices(devices_), ")",
-          on_cpu_ ? "; ClientOptions::cpu_devices makes more" : ""));
-    }
-    for (int i = 0; i < program.num_replicas; ++i) chosen.push_back(i);
-    return chosen;
-  }
-  if (static_cast<int>(chosen.size()) != program.num_replicas) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("program '", program.name, "' has ", program.num_replicas,
-                     " replicas, but CompileOptions::devices names ", chosen.size(), " devices"));
-  }
-  std::set<int> seen;
-  for (int index : chosen) {
-    if (index < 0 || index >= available) {
-      return absl::InvalidArgumentError(absl::StrCat("CompileOptions::devices names device ", index,
-                                                     "; there are ", available, " (",
-                                                     DescribeDevices(devices_), ")"));
-    }
-    if (!seen.insert(index).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("CompileOptions::devices names device ", index, " for two replicas"));
-    }
-  }
-  return chosen;
-}
-
 namespace {
 
 // Overrides of XLA's defaults that cost more than they gain. Flags that the caller sets are not
@@ -262,7 +220,8 @@ void AddDefaultFlags(bool on_cpu, std::vector<std::pair<std::string, std::string
 absl::StatusOr<std::shared_ptr<Executable>> PjrtClient::Compile(const ir::Program& program,
                                                                 const CompileOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckProgram(program));
-  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<int> chosen, ChooseDevices(program, options));
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<int> chosen,
+                            ChooseDevices(program, options, devices_));
   std::vector<const Device*> devices;
   std::vector<int> ids;
   for (int index : chosen) {
@@ -322,12 +281,7 @@ absl::StatusOr<PJRT_LoadedExecutable*> PjrtClient::CompileText(
 absl::StatusOr<Buffer> PjrtClient::Put(const Array& array, const Device& device) {
   if (!array.valid()) return absl::InvalidArgumentError("Put was given an empty Array");
   PENSTOCK_ASSIGN_OR_RETURN(const PJRT_Buffer_Type type, PjrtType(array.dtype()));
-  if (device.index < 0 || device.index >= static_cast<int>(devices_.size()) ||
-      devices_[device.index].id != device.id) {
-    return absl::InvalidArgumentError(absl::StrCat("Put was given device '", device.description,
-                                                   "', which does not belong to this client (",
-                                                   DescribeDevices(devices_), ")"));
-  }
+  PENSTOCK_RETURN_IF_ERROR(CheckDevice(device, devices_));
   // Memory without an owner must be read before this returns.
   const bool owned = array.owner() != nullptr;
   const bool in_place =

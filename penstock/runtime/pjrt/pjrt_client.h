@@ -41,8 +41,6 @@ class PjrtClient final : public Client, public std::enable_shared_from_this<Pjrt
   PjrtClient(const PJRT_Api* api, PJRT_Client* client) : api_(api), client_(client) {}
   absl::Status ReadDevices();
   absl::StatusOr<Device> ReadDevice(PJRT_Device* handle) const;
-  absl::StatusOr<std::vector<int>> ChooseDevices(const ir::Program& program,
-                                                 const CompileOptions& options) const;
   void OpenCache(const Plugin& plugin, const ClientOptions& options);
   absl::StatusOr<PJRT_LoadedExecutable*> CompileText(const ir::Program& program,
                                                      const std::string& encoded_options) const;
