@@ -35,6 +35,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,7 @@
 
 namespace penstock::train {
 
+class LiveTraining;
 struct ProfileOptions;
 
 // Numbers by name, in a fixed order: "loss", the metrics, then "val_loss", ...
@@ -102,6 +104,13 @@ class TrainingContext {
     Stop(std::move(reason));
     return true;
   }
+  // Why the devices will soon be lost (runtime::Client::Draining): "the worker ends in 30 s (SIGTERM)"; no value:
+  // they stay. A callback that saves the state does so after the execution that is dispatched next, and then
+  // calls InterruptSaved.
+  virtual std::optional<std::string> draining() const { return std::nullopt; }
+  // Same as Interrupt, when the state was saved because of draining(): Fit then waits for the devices and
+  // resumes, if FitOptions::max_preemptions allows, and otherwise returns with `reason`.
+  virtual bool InterruptSaved(std::string reason) { return Interrupt(std::move(reason)); }
   // The whole state by name, as of the last completed step; blocks on the devices. Names under
   // "run/" are the callbacks' arrays (SaveArrays) and the history.
   virtual absl::StatusOr<base::NamedArrays> State() = 0;
@@ -146,8 +155,12 @@ class TrainingContext {
   virtual void Note(absl::string_view text) { (void)text; }
   // Same as Note, but once per text, and on stderr if no callback shows notes.
   virtual void Warn(absl::string_view text) { (void)text; }
+  // Tells every callback that something happened (Callback::Event).
+  virtual void AddEvent(absl::string_view /*kind*/, absl::string_view /*text*/) {}
   // In EpochEnd: where the time of the epoch that has just ended went.
   virtual FitStats stats() const { return {}; }
+  // What a monitor reads of a training while it runs (live_training.h); null if there is none.
+  virtual const LiveTraining* live() const { return nullptr; }
 };
 
 // The running evaluation or prediction as its callbacks see it: one pass over a dataset.
@@ -246,6 +259,9 @@ class Callback {
   }
   // Something that the user can act on, such as a slow input pipeline; once per text.
   virtual void Note(absl::string_view) {}
+  // Something that happened, for logs and monitors; the user need not act on it. `kind` is a word:
+  // "checkpoint" (a save has begun), "connection" (the devices' host was lost, or is back).
+  virtual void Event(absl::string_view /*kind*/, absl::string_view /*text*/) {}
   // Whether it shows notes to the user. If no callback does, warnings are printed to stderr.
   virtual bool ShowsNotes() const { return false; }
 

@@ -35,6 +35,30 @@ Array PadRows(const Array& array, int64_t rows) {
 
 }  // namespace
 
+FeedPorts FeedPortsOf(const nn::Network& network) {
+  FeedPorts ports;
+  for (const nn::Network::Port& port : network.inputs()) ports.inputs.push_back(port.name);
+  for (const nn::Network::Port& port : network.outputs()) ports.outputs.push_back(port.name);
+  return ports;
+}
+
+namespace {
+
+std::vector<runtime::Device> DevicesOf(const Strategy& strategy) {
+  std::vector<runtime::Device> devices;
+  for (int r = 0; r < strategy.num_replicas(); ++r) devices.push_back(strategy.device(r));
+  return devices;
+}
+
+}  // namespace
+
+Feed::Feed(std::unique_ptr<data::Iterator> iterator, const nn::Network& network,
+           const Strategy& strategy, Options options)
+    : Feed(std::move(iterator), FeedPortsOf(network), strategy.client(), DevicesOf(strategy),
+           std::move(options)) {
+  network_ = &network;
+}
+
 std::vector<std::string> Feed::Hints() const {
   std::vector<std::string> hints;
   for (const data::StageStats& stage : iterator_->Stats()) {
@@ -76,14 +100,12 @@ absl::Status Unclear(absl::string_view what, const std::vector<std::string>& pre
 }
 
 // The ports' names, if there are columns of all of them; else none.
-std::vector<std::string> NamedAsPorts(const std::vector<nn::Network::Port>& ports,
+std::vector<std::string> NamedAsPorts(const std::vector<std::string>& ports,
                                       const std::vector<std::string>& present) {
-  std::vector<std::string> names;
-  for (const auto& port : ports) {
-    if (!Has(present, port.name)) return {};
-    names.push_back(port.name);
+  for (const std::string& port : ports) {
+    if (!Has(present, port)) return {};
   }
-  return names;
+  return ports;
 }
 
 // Default column of the examples' weights.
@@ -95,7 +117,7 @@ constexpr char kClassWeight[] = "class weight";
 
 absl::StatusOr<std::vector<std::string>> Feed::InputNames(
     const std::vector<std::string>& present) const {
-  const auto& ports = network_.inputs();
+  const std::vector<std::string>& ports = ports_.inputs;
   std::vector<std::string> names = options_.columns.inputs;
   if (names.empty()) names = NamedAsPorts(ports, present);
   const size_t weights = Has(present, kSampleWeight) ? 1 : 0;
@@ -118,7 +140,7 @@ absl::StatusOr<std::vector<std::string>> Feed::InputNames(
 
 absl::StatusOr<std::vector<std::string>> Feed::LabelNames(
     const std::vector<std::string>& present) const {
-  const auto& ports = network_.outputs();
+  const std::vector<std::string>& ports = ports_.outputs;
   std::vector<std::string> names = options_.columns.labels;
   if (names.empty() && ports.size() > 1) names = NamedAsPorts(ports, present);
   if (names.empty() && ports.size() == 1) {
@@ -133,14 +155,11 @@ absl::StatusOr<std::vector<std::string>> Feed::LabelNames(
     }
   }
   if (names.size() != ports.size()) {
-    return Unclear(absl::StrCat("the network has ", ports.size(), " outputs (",
-                                absl::StrJoin(ports, ", ",
-                                              [](std::string* out, const auto& port) {
-                                                out->append(port.name);
-                                              }),
-                                "), which want a column of labels each; name them with "
-                                "Columns.labels"),
-                   present);
+    return Unclear(
+        absl::StrCat("the network has ", ports.size(), " outputs (", absl::StrJoin(ports, ", "),
+                     "), which want a column of labels each; name them with "
+                     "Columns.labels"),
+        present);
   }
   return names;
 }
@@ -202,12 +221,12 @@ absl::Status Feed::ResolveColumns(const NamedArrays& batch) {
 // Gives read_ the column of class weights.
 absl::Status Feed::ApplyClassWeights() {
   if (names_.empty() || names_.back() != kClassWeight) return absl::OkStatus();
-  const Array& label = Column(network_.inputs().size());
+  const Array& label = Column(ports_.inputs.size());
   const int64_t rows = label.dim(0), width = rows == 0 ? 0 : label.num_elements() / rows;
   if (label.rank() > 2) {
     return absl::InvalidArgumentError(
         absl::StrCat("class_weight requires labels [batch] or [batch, classes]; column '",
-                     names_[network_.inputs().size()], "' is ", label.TypeString()));
+                     names_[ports_.inputs.size()], "' is ", label.TypeString()));
   }
   PENSTOCK_ASSIGN_OR_RETURN(const Array numbers, label.Cast(DType::kF64));
   const double* of = numbers.data<double>();
@@ -238,7 +257,7 @@ absl::Status Feed::ApplyClassWeights() {
 }
 
 absl::Status Feed::CheckRows() {
-  const int replicas = strategy_.num_replicas();
+  const int replicas = num_replicas();
   const int64_t examples = Examples();
   if (examples == 0)
     return absl::InvalidArgumentError("the pipeline returned a batch without rows");
@@ -259,11 +278,12 @@ absl::Status Feed::CheckRows() {
 }
 
 absl::Status Feed::CheckLabels() const {
-  if (options_.targets == nullptr || num_labels_ == 0) return absl::OkStatus();
-  const size_t first = network_.inputs().size();
+  if (options_.targets == nullptr || network_ == nullptr || num_labels_ == 0)
+    return absl::OkStatus();
+  const size_t first = ports_.inputs.size();
   for (size_t t = 0; t < options_.targets->size(); ++t) {
     const absl::Status status =
-        (*options_.targets)[t].loss.CheckLabels(Column(first + t), network_.outputs()[t].type);
+        (*options_.targets)[t].loss.CheckLabels(Column(first + t), network_->outputs()[t].type);
     if (!status.ok()) {
       return base::WithContext(status,
                                absl::StrCat("the labels in column '", names_[first + t], "'"));
@@ -296,9 +316,9 @@ const std::shared_ptr<const BatchTypes>& Feed::TypesOfRead(int64_t depth) {
   types->depth = depth;
   for (size_t i = 0; i < names_.size(); ++i) {
     ir::TensorType type{Column(i).dtype(), Column(i).shape().RowShape().Prepend(replica_rows_)};
-    if (i < network_.inputs().size()) {
+    if (i < ports_.inputs.size()) {
       types->inputs.push_back(std::move(type));
-    } else if (i < network_.inputs().size() + num_labels_) {
+    } else if (i < ports_.inputs.size() + num_labels_) {
       types->labels.push_back(std::move(type));
     } else {
       types->weights.push_back(std::move(type));
@@ -314,13 +334,13 @@ absl::StatusOr<runtime::Buffer> Feed::PutNumbers(int replica, std::vector<int32_
   const Array array = numbers.size() == 1
                           ? Array::Scalar(numbers[0])
                           : Array::Of<int32_t>({static_cast<int64_t>(numbers.size())}, numbers);
-  PENSTOCK_ASSIGN_OR_RETURN(sent.buffer, strategy_.client().Put(array, strategy_.device(replica)));
+  PENSTOCK_ASSIGN_OR_RETURN(sent.buffer, client_.Put(array, devices_[replica]));
   sent.numbers = std::move(numbers);
   return sent.buffer;
 }
 
 absl::StatusOr<DeviceBatch> Feed::Place() {
-  const int replicas = strategy_.num_replicas();
+  const int replicas = num_replicas();
   sent_.resize(replicas);
   DeviceBatch out;
   out.replicas.resize(replicas);
@@ -332,8 +352,7 @@ absl::StatusOr<DeviceBatch> Feed::Place() {
     out.bytes += padded.num_bytes();
     for (int r = 0; r < replicas; ++r) {
       const Array part = padded.Slice(r * replica_rows_, (r + 1) * replica_rows_);
-      PENSTOCK_ASSIGN_OR_RETURN(out.replicas[r].emplace_back(),
-                                strategy_.client().Put(part, strategy_.device(r)));
+      PENSTOCK_ASSIGN_OR_RETURN(out.replicas[r].emplace_back(), client_.Put(part, devices_[r]));
     }
   }
   for (int r = 0; r < replicas && options_.with_labels; ++r) {
@@ -352,7 +371,7 @@ absl::Status Feed::CheckStackFits(int64_t depth) const {
   for (size_t i = 0; i < names_.size(); ++i) {
     const Array& column = Column(i);
     bytes += static_cast<double>(column.num_bytes()) / static_cast<double>(column.dim(0)) *
-             static_cast<double>(replica_rows_ * strategy_.num_replicas());
+             static_cast<double>(replica_rows_ * num_replicas());
   }
   const base::MemoryHeadroom room = base::AvailableMemory();
   if (bytes * static_cast<double>(depth) <= static_cast<double>(room.bytes)) {
@@ -365,7 +384,7 @@ absl::Status Feed::CheckStackFits(int64_t depth) const {
 }
 
 absl::StatusOr<std::vector<std::vector<Array>>> Feed::AllocateStacks(int64_t depth) const {
-  std::vector<std::vector<Array>> stacks(strategy_.num_replicas());
+  std::vector<std::vector<Array>> stacks(num_replicas());
   for (size_t i = 0; i < names_.size(); ++i) {
     const base::Shape part = Column(i).shape().RowShape().Prepend(replica_rows_);
     if (part.rank() == base::kMaxRank) {
@@ -386,7 +405,7 @@ absl::StatusOr<DeviceBatch> Feed::PlaceStack(int64_t depth, int64_t steps) {
     PENSTOCK_RETURN_IF_ERROR(CheckStackFits(depth));
     checked_depth_ = depth;
   }
-  const int replicas = strategy_.num_replicas();
+  const int replicas = num_replicas();
   sent_.resize(replicas);
   DeviceBatch out;
   out.replicas.resize(replicas);
@@ -412,8 +431,7 @@ absl::StatusOr<DeviceBatch> Feed::PlaceStack(int64_t depth, int64_t steps) {
   const base::Trace::Span copying(options_.trace, "copy to the devices");
   for (int r = 0; r < replicas; ++r) {
     for (const Array& stack : stacks[r]) out.bytes += stack.num_bytes() / depth;
-    PENSTOCK_ASSIGN_OR_RETURN(out.replicas[r],
-                              strategy_.client().PutAll(stacks[r], strategy_.device(r)));
+    PENSTOCK_ASSIGN_OR_RETURN(out.replicas[r], client_.PutAll(stacks[r], devices_[r]));
     PENSTOCK_ASSIGN_OR_RETURN(out.replicas[r].emplace_back(),
                               PutNumbers(r, std::move(counts[r]), sent_[r].counts));
     PENSTOCK_ASSIGN_OR_RETURN(out.replicas[r].emplace_back(),

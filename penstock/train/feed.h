@@ -19,40 +19,14 @@
 #include "penstock/data/iterator.h"
 #include "penstock/data/report.h"
 #include "penstock/nn/network.h"
+#include "penstock/train/feed_host.h"
+#include "penstock/train/objective.h"
 #include "penstock/train/step_program.h"
 #include "penstock/train/strategy.h"
 
 namespace penstock::train {
 
-// Maps the columns of a batch to the network's inputs and targets.
-struct Columns {
-  // The column of each input, in order. Default: the columns named like the inputs, or else the
-  // first column if the network has one input and the batch has two columns.
-  std::vector<std::string> inputs = {};
-  // The column of each output's labels, in order. Default: the columns named like the outputs, or
-  // else, with one output, the only remaining column.
-  std::vector<std::string> labels = {};
-  // Weights of the examples: one column for all outputs, or one for each. Default: the column
-  // "sample_weight" if there is one, else every example weighs 1.
-  std::vector<std::string> sample_weights = {};
-};
-
-// The input of one execution, on the devices: a batch, or several as a stack.
-struct DeviceBatch {
-  // [replica]: inputs..., then, with labels, labels..., weights..., count, and for a stack also the
-  // number of its batches.
-  std::vector<runtime::Buffers> replicas;
-  int64_t steps = 1;     // number of batches; a stack has space for types->depth
-  int64_t examples = 0;  // real ones, without padding, of all replicas and batches
-  int64_t bytes = 0;     // of one batch, all replicas
-  // Without labels: the columns that are not the network's inputs, on the host.
-  base::NamedArrays others = {};
-  // Types of one replica's part. Batches of one feed share the object as long as their types do not
-  // change, so comparing the pointers suffices to decide whether the same program applies.
-  std::shared_ptr<const BatchTypes> types;
-};
-
-class Feed {
+class Feed final : public HostFeed {
  public:
   struct Options {
     Columns columns = {};
@@ -70,25 +44,24 @@ class Feed {
   };
   // `strategy` and `network` must outlive the feed.
   Feed(std::unique_ptr<data::Iterator> iterator, const nn::Network& network,
-       const Strategy& strategy, Options options)
+       const Strategy& strategy, Options options);
+  // Without a network. `client` must outlive the feed; a device for each replica.
+  Feed(std::unique_ptr<data::Iterator> iterator, FeedPorts ports, runtime::Client& client,
+       std::vector<runtime::Device> devices, Options options)
       : iterator_(std::move(iterator)),
-        network_(network),
-        strategy_(strategy),
+        ports_(std::move(ports)),
+        client_(client),
+        devices_(std::move(devices)),
         options_(std::move(options)) {}
 
-  // The next batch; no value at the end of the data. With a depth above 1: the next `steps` batches
-  // in a stack with space for `depth`, fewer at the end of the data and before a batch of other
-  // types.
-  absl::StatusOr<std::optional<DeviceBatch>> Next(int64_t depth = 1, int64_t steps = 1);
-  // Whether Next will return a batch, which is read for it; false at the end of the data.
-  absl::StatusOr<bool> HasNext() { return Read(); }
-  // Iterator state after the last batch that Next returned.
-  data::IteratorState State() const { return read_.empty() ? iterator_->State() : before_read_; }
-  // Rows of a full batch; 0 before the first batch.
-  int64_t batch_rows() const { return options_.batch_rows; }
-  // Hints on how to make the input pipeline faster, as far as they are known by now.
-  std::vector<std::string> Hints() const;
-  data::PipelineReport Report() const { return iterator_->Report(); }
+  absl::StatusOr<std::optional<DeviceBatch>> Next(int64_t depth = 1, int64_t steps = 1) override;
+  absl::StatusOr<bool> HasNext() override { return Read(); }
+  data::IteratorState State() const override {
+    return read_.empty() ? iterator_->State() : before_read_;
+  }
+  int64_t batch_rows() const override { return options_.batch_rows; }
+  std::vector<std::string> Hints() const override;
+  data::PipelineReport Report() const override { return iterator_->Report(); }
 
  private:
   // Numbers that are on a device already: not transferred again while they stay the same.
@@ -113,6 +86,7 @@ class Feed {
   absl::Status CheckLabels() const;
   const base::Array& Column(size_t i) const { return *read_.Find(names_[i]); }
   int64_t Examples() const { return Column(0).dim(0); }
+  int num_replicas() const { return static_cast<int>(devices_.size()); }
   int32_t ExamplesOf(int replica) const;
   // Types of the batch in read_, in a stack of `depth`: types_, renewed if they differ.
   const std::shared_ptr<const BatchTypes>& TypesOfRead(int64_t depth);
@@ -127,8 +101,10 @@ class Feed {
   absl::StatusOr<runtime::Buffer> PutNumbers(int replica, std::vector<int32_t> numbers, Sent& sent);
 
   std::unique_ptr<data::Iterator> iterator_;
-  const nn::Network& network_;
-  const Strategy& strategy_;
+  const FeedPorts ports_;
+  const nn::Network* network_ = nullptr;  // null: labels are not checked here
+  runtime::Client& client_;
+  const std::vector<runtime::Device> devices_;
   Options options_;
   bool resolved_ = false;
   std::vector<std::string> names_;  // inputs..., labels..., weights...

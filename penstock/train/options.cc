@@ -48,6 +48,11 @@ absl::Status CheckOptions(const FitOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckVerbose(options.verbose.value_or(0)));
   PENSTOCK_RETURN_IF_ERROR(CheckNotNegative("Fit", "validation_steps", options.validation_steps));
   PENSTOCK_RETURN_IF_ERROR(CheckNotNegative("Fit", "steps_per_epoch", options.steps_per_epoch));
+  if (options.max_device_losses < -1 || options.max_preemptions < -1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_device_losses and max_preemptions must be at least -1 (no limit), got ",
+                     options.max_device_losses, " and ", options.max_preemptions));
+  }
   for (const auto& [number, weight] : options.class_weight) {
     if (std::isfinite(weight) && weight >= 0) continue;
     return absl::InvalidArgumentError(absl::StrCat("class_weight of class ", number, " is ", weight,

@@ -54,10 +54,20 @@ struct TrainerOptions {
 };
 
 // How a dataset is read.
+// Where an input pipeline runs if the devices are on another host (room remote); no effect otherwise.
+enum class PipelinePlace {
+  // On the worker, if it can travel (data/travel/dataset_json.h) and every URI is in an object store that
+  // the worker may read; else here. A note says which and why.
+  kAuto,
+  kWorker,  // on the worker; an error before the first step if it cannot run there
+  kClient,  // here; batches are sent
+};
+
 struct ReadOptions {
   base::ThreadPool* pool = nullptr;  // default: a private one, with a thread per core
   std::shared_ptr<io::FileSystem> file_system = nullptr;  // default: io::FileSystem::Default()
   bool deterministic = true;
+  PipelinePlace place = PipelinePlace::kAuto;
 };
 
 // Arguments of Fit. Fields marked "Arrays" are for Fit(x, y, options). A dataset has its own
@@ -101,6 +111,15 @@ struct FitOptions {
   // warn when training begins.
   int validation_freq = 1;
   ReadOptions read = {};
+  // Devices on another host (room remote) may be lost: their worker is killed, or its machine is taken away.
+  // Fit then waits until they are back (Client::Reopen), restores the newest checkpoint of its Checkpoint or
+  // BackupAndRestore callback, or without one the state that it began with, and goes on; the result is that of
+  // an undisturbed run. Number of times that it does so after a fault, and after a preemption that the worker
+  // announced; -1: no limit, 0: Fit returns the error. After an announcement such a callback saves first, and Fit
+  // returns with History.interrupted instead of an error; without one it does so whatever the limit.
+  // Devices of this process are never lost.
+  int max_device_losses = 3;
+  int max_preemptions = -1;
   // Records where the time goes (docs/design/profile.md).
   std::optional<ProfileOptions> profile = {};
 };

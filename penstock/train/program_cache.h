@@ -81,6 +81,7 @@ class BoundProgram {
   // unchanged.
   absl::Status Bind(std::shared_ptr<const BatchTypes> types, const CompileListeners& listeners);
 
+  bool bound() const { return executable_ != nullptr; }
   // After Bind.
   runtime::Executable& executable() const { return *executable_; }
   // (parameter, result): the result replaces the parameter, whose donated buffer it reuses.

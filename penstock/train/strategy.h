@@ -15,7 +15,8 @@
 //   objective.h      network, losses, metrics, optimizer; custom training steps
 //   options.h        options of Trainer, Fit, Evaluate, Predict; arrays.h: arrays as data
 //   trainer.h        Trainer: Fit, Evaluate, Predict
-//   history.h        History, the result of Fit; fit_stats.h: where the time went
+//   history.h        History, the result of Fit; fit_stats.h: where the time went; live_training.h:
+//                    what a monitor reads of a running training
 //   callback.h       Callback and its hooks; progress.h: the progress line
 //   callbacks/       built-in callbacks, which check before the first step their options and whether
 //                    files can be written

@@ -8,6 +8,7 @@
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/train/device_model.h"
+#include "penstock/train/device_recovery.h"
 #include "penstock/train/loop/evaluation_loop.h"
 #include "penstock/train/loop/prediction_loop.h"
 #include "penstock/train/loop/training_loop.h"
@@ -112,7 +113,14 @@ absl::StatusOr<History> Trainer::FitWith(const data::Dataset& dataset,
   return base::CatchExceptions([&]() -> absl::StatusOr<History> {
     const FitArguments fit{
         .model = *model_, .dataset = dataset, .validation = validation, .options = options};
-    return TrainingLoop(fit).Run();
+    PENSTOCK_ASSIGN_OR_RETURN(DeviceRecovery recovery, DeviceRecovery::Begin(*model_, options));
+    while (true) {
+      TrainingLoop loop(fit);
+      absl::StatusOr<History> history = loop.Run();
+      if (history.ok() && !(loop.saved_for_drain() && recovery.may_wait())) return history;
+      PENSTOCK_RETURN_IF_ERROR(recovery.Recover(
+          history.ok() ? DeviceRecovery::Preempted(history->stop_reason) : history.status()));
+    }
   });
 }
 

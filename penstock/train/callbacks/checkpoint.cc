@@ -92,11 +92,11 @@ class CheckpointCallback : public Callback {
     return absl::OkStatus();
   }
 
-  absl::Status BatchBegin(TrainingContext&, const Position& position) override {
+  absl::Status BatchBegin(TrainingContext& context, const Position& position) override {
     PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
     // After the execution that is dispatched next: the loop then waits for it (WantsState), and
     // nothing else is in flight.
-    if (Terminated() || IsTime()) due_after_ = position.total_steps;
+    if (MustEnd(context) || IsTime()) due_after_ = position.total_steps;
     return absl::OkStatus();
   }
 
@@ -104,7 +104,7 @@ class CheckpointCallback : public Callback {
     PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
     if (!WantsState(position)) return absl::OkStatus();
     PENSTOCK_RETURN_IF_ERROR(SaveState(context, position.total_steps));
-    if (Terminated()) Interrupt(context);
+    if (MustEnd(context)) Interrupt(context);
     return absl::OkStatus();
   }
 
@@ -150,7 +150,7 @@ class CheckpointCallback : public Callback {
       if (value.has_value() && saved_step_ == position.total_steps) Annotate(best_.Score(*value));
     }
     // After the last epoch there is nothing to resume.
-    if (Terminated() && position.epoch + 1 < context.epochs()) {
+    if (MustEnd(context) && position.epoch + 1 < context.epochs()) {
       if (saved_step_ != position.total_steps) {
         PENSTOCK_RETURN_IF_ERROR(SaveState(context, position.total_steps));
       }
@@ -194,6 +194,10 @@ class CheckpointCallback : public Callback {
     return options_.termination != nullptr && options_.termination->received();
   }
 
+  bool MustEnd(const TrainingContext& context) const {
+    return Terminated() || context.draining().has_value();
+  }
+
   // Whether a save is due by time. One that would wait for the previous one is postponed.
   bool IsTime() const {
     return options_.every > absl::ZeroDuration() &&
@@ -202,16 +206,19 @@ class CheckpointCallback : public Callback {
   }
 
   bool Interrupt(TrainingContext& context) const {
-    return context.Interrupt(absl::StrCat(
-        "SIGTERM was received; the checkpoint of step ", saved_step_, " is saved in ",
-        io::DisplayName(options_.folder), ", run the program again to resume from it"));
+    const std::string saved =
+        absl::StrCat("the checkpoint of step ", saved_step_, " is saved in ",
+                     io::DisplayName(options_.folder), ", run the program again to resume from it");
+    if (Terminated()) return context.Interrupt(absl::StrCat("SIGTERM was received; ", saved));
+    return context.InterruptSaved(
+        absl::StrCat(context.draining().value_or("the devices end"), "; ", saved));
   }
 
   absl::Status InterruptValidation(InferenceContext& validation) {
     TrainingContext* const context = validation.training();
     if (context == nullptr) return absl::OkStatus();  // an evaluation
     PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
-    if (!Terminated()) return absl::OkStatus();
+    if (!MustEnd(*context)) return absl::OkStatus();
     if (unsaved_end_.has_value()) PENSTOCK_RETURN_IF_ERROR(SaveState(*context, *unsaved_end_));
     if (Interrupt(*context)) validation.Stop();
     return absl::OkStatus();
@@ -231,6 +238,8 @@ class CheckpointCallback : public Callback {
     saved_state_ = std::move(progress);
     resumed_ = false;
     due_after_ = unsaved_end_ = std::nullopt;
+    context.AddEvent("checkpoint",
+                     absl::StrCat("saving step ", step, " in ", io::DisplayName(options_.folder)));
     return checkpoints_.TakeError();  // of this one, if it is not asynchronous
   }
 

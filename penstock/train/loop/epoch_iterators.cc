@@ -26,11 +26,17 @@ EpochIterators::EpochIterators(const FitArguments& fit, base::Trace* trace)
       trace_(trace),
       passes_before_ahead_(StoresElements(fit.dataset.description()) ? 3 : 1) {}
 
-absl::StatusOr<std::unique_ptr<data::Iterator>> EpochIterators::Open(
-    int epoch, const std::optional<data::IteratorState>& resume_at) {
+absl::Status EpochIterators::Place() {
+  PENSTOCK_ASSIGN_OR_RETURN(
+      place_, PlaceFeed(fit_.model.strategy().client(), fit_.dataset, fit_.options.read));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<HostFeed>> EpochIterators::Open(
+    int epoch, const std::optional<data::IteratorState>& resume_at, int64_t batch_rows) {
   if (next_.has_value()) return *std::exchange(next_, std::nullopt);
   opened_ = fit_.model.options().clock->Seconds();
-  return Make(epoch, resume_at);
+  return Make(epoch, resume_at, batch_rows);
 }
 
 void EpochIterators::BatchRead() {
@@ -44,10 +50,10 @@ bool EpochIterators::MayOpenAhead(int epoch) const {
          passes_ >= passes_before_ahead_;
 }
 
-absl::StatusOr<std::unique_ptr<data::Iterator>> EpochIterators::Make(
-    int epoch, const std::optional<data::IteratorState>& resume_at) {
+absl::StatusOr<std::unique_ptr<HostFeed>> EpochIterators::Make(
+    int epoch, const std::optional<data::IteratorState>& resume_at, int64_t batch_rows) {
   data::IteratorOptions options = fit_.model.IteratorOptionsFor(fit_.options.read, trace_);
-  if (options.pool == nullptr) {
+  if (options.pool == nullptr && place_.host == nullptr) {
     if (pool_ == nullptr) {
       // On CPU devices a step waits for each of the threads that compute it, so decoding a later
       // batch must not take a core from one of them.
@@ -63,7 +69,18 @@ absl::StatusOr<std::unique_ptr<data::Iterator>> EpochIterators::Make(
   } else {
     options.epoch = epoch;
   }
-  return fit_.dataset.MakeIterator(options);
+  DeviceModel& model = fit_.model;
+  Feed::Options feed = {.columns = model.options().columns,
+                        .class_weight = fit_.options.class_weight,
+                        .targets = model.TargetsToCheck(),
+                        .trace = trace_,
+                        .batch_rows = batch_rows};
+  const nn::Network& network = model.objective().network;
+  if (place_.host != nullptr) {
+    return OpenFeedAt(place_, options, network, model.strategy(), feed);
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, fit_.dataset.MakeIterator(options));
+  return std::make_unique<Feed>(std::move(iterator), network, model.strategy(), std::move(feed));
 }
 
 }  // namespace penstock::train

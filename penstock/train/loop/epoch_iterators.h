@@ -10,6 +10,7 @@
 #include "penstock/base/thread_pool.h"
 #include "penstock/base/trace.h"
 #include "penstock/data/iterator.h"
+#include "penstock/train/feed_place.h"
 #include "penstock/train/loop/fit_arguments.h"
 
 namespace penstock::train {
@@ -22,10 +23,14 @@ class EpochIterators {
   // `fit` and `trace` (may be null) must outlive this.
   EpochIterators(const FitArguments& fit, base::Trace* trace);
 
-  // The iterator of `epoch`, which was opened ahead or is opened now; at `resume_at`, if it has a
-  // value.
-  absl::StatusOr<std::unique_ptr<data::Iterator>> Open(
-      int epoch, const std::optional<data::IteratorState>& resume_at);
+  // Decides where the pipeline runs (feed_place.h). Call before Open.
+  absl::Status Place();
+  const FeedPlace& place() const { return place_; }
+
+  // The feed of `epoch`, which was opened ahead or is opened now; at `resume_at`, if it has a
+  // value. `batch_rows`: rows of a full batch, if it is known.
+  absl::StatusOr<std::unique_ptr<HostFeed>> Open(
+      int epoch, const std::optional<data::IteratorState>& resume_at, int64_t batch_rows);
   // Call when a batch has been read: measures how long an iterator takes to the first one.
   void BatchRead();
   // Call when an epoch's last step is completed.
@@ -43,22 +48,23 @@ class EpochIterators {
     return step_seconds.has_value() &&
            static_cast<double>(steps_left) * *step_seconds < 2 * fill_seconds_;
   }
-  void OpenAhead(int epoch) { next_ = Make(epoch, std::nullopt); }
+  void OpenAhead(int epoch) { next_ = Make(epoch, std::nullopt, 0); }
   void Close() { next_.reset(); }
 
   // The thread pool of the iterators; null before the first Open, or if the caller gave one.
   base::ThreadPool* pool() const { return pool_.get(); }
 
  private:
-  absl::StatusOr<std::unique_ptr<data::Iterator>> Make(
-      int epoch, const std::optional<data::IteratorState>& resume_at);
+  absl::StatusOr<std::unique_ptr<HostFeed>> Make(
+      int epoch, const std::optional<data::IteratorState>& resume_at, int64_t batch_rows);
 
   const FitArguments& fit_;
   base::Trace* const trace_;
   const int passes_before_ahead_;
+  FeedPlace place_;
   std::unique_ptr<base::ThreadPool> pool_;
   // Opened ahead.
-  std::optional<absl::StatusOr<std::unique_ptr<data::Iterator>>> next_;
+  std::optional<absl::StatusOr<std::unique_ptr<HostFeed>>> next_;
   int passes_ = 0;           // completed by this run
   double opened_ = -1;       // when an iterator was opened that has not returned a batch yet
   double fill_seconds_ = 0;  // from opening an iterator to its first batch

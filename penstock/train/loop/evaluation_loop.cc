@@ -5,6 +5,7 @@
 
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
+#include "penstock/train/feed_place.h"
 
 namespace penstock::train {
 
@@ -16,6 +17,7 @@ EvaluationLoop::EvaluationLoop(DeviceModel& model, const data::Dataset& dataset,
           model.IteratorOptionsFor(read, profiler != nullptr ? profiler->trace() : nullptr),
           training),
       model_(model),
+      read_(read),
       callbacks_(callbacks),
       profiler_(profiler),
       trace_(profiler != nullptr ? profiler->trace() : nullptr),
@@ -30,16 +32,27 @@ absl::StatusOr<Logs> EvaluationLoop::Run() {
   return std::move(logs_);
 }
 
+absl::StatusOr<std::unique_ptr<HostFeed>> EvaluationLoop::OpenFeed() {
+  const Feed::Options options = {
+      .columns = model_.options().columns, .targets = model_.TargetsToCheck(), .trace = trace_};
+  const nn::Network& network = model_.objective().network;
+  PENSTOCK_ASSIGN_OR_RETURN(const FeedPlace place,
+                            PlaceFeed(model_.strategy().client(), dataset(), read_));
+  if (!place.note.empty()) callbacks_.NoteOnce(place.note);
+  if (place.host != nullptr) {
+    return OpenFeedAt(place, iterator_options(), network, model_.strategy(), options);
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, OpenIterator());
+  return std::make_unique<Feed>(std::move(iterator), network, model_.strategy(), options);
+}
+
 absl::Status EvaluationLoop::EvaluateBatches() {
   PENSTOCK_RETURN_IF_ERROR(
       callbacks_.ForEach("TestBegin", [&](Callback& c) { return c.TestBegin(*this); }));
-  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, OpenIterator());
-  Feed feed(
-      std::move(iterator), model_.objective().network, model_.strategy(),
-      {.columns = model_.options().columns, .targets = model_.TargetsToCheck(), .trace = trace_});
+  PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<HostFeed> feed, OpenFeed());
   PENSTOCK_ASSIGN_OR_RETURN(metrics_, model_.ZeroMetrics());
   while (!stopped()) {
-    PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, feed.Next());
+    PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, feed->Next());
     if (!batch.has_value()) break;
     PENSTOCK_RETURN_IF_ERROR(Dispatch(*std::move(batch)));
     while (!stopped() && in_flight_.full()) PENSTOCK_RETURN_IF_ERROR(CompleteOldest());

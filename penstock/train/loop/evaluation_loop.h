@@ -27,12 +27,14 @@ class EvaluationLoop final : private InferencePass {
   absl::StatusOr<Logs> Run();
 
  private:
+  absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeed();
   absl::Status EvaluateBatches();
   absl::Status Dispatch(DeviceBatch batch);
   // Reads the oldest report in flight.
   absl::Status CompleteOldest();
 
   DeviceModel& model_;
+  const ReadOptions read_;
   CallbackList& callbacks_;
   Profiler* const profiler_;
   base::Trace* const trace_;

@@ -86,6 +86,8 @@ class IdleMeter {
   std::shared_ptr<ExecutionTimer> Dispatched();
   // Returns what was measured since the last Take. `steps` is left to the caller.
   FitStats Take();
+  // The same without taking it.
+  FitStats SoFar() const { return IdleMeter(*this).Take(); }
 
   // Seconds of this work since Begin.
   double Spent(HostWork work) const { return spent_[static_cast<int>(work)]; }

@@ -33,6 +33,8 @@ class InferencePass : public InferenceContext {
   absl::StatusOr<std::unique_ptr<data::Iterator>> OpenIterator() const {
     return dataset_.MakeIterator(read_);
   }
+  const data::Dataset& dataset() const { return dataset_; }
+  const data::IteratorOptions& iterator_options() const { return read_; }
   bool stopped() const { return stopped_; }
   // Counts a completed batch; returns its index.
   int64_t CountBatch(int64_t examples) {

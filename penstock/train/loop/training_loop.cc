@@ -56,6 +56,11 @@ bool TrainingLoop::Interrupt(std::string reason) {
   return true;
 }
 
+bool TrainingLoop::InterruptSaved(std::string reason) {
+  saved_for_drain_ = Interrupt(std::move(reason));
+  return saved_for_drain_;
+}
+
 absl::StatusOr<NamedArrays> TrainingLoop::State() {
   return CheckpointArrays(fit_, callbacks_, progress_);
 }
@@ -73,6 +78,20 @@ absl::StatusOr<MonitorInfo> TrainingLoop::FindMonitor(absl::string_view name) co
 FitStats TrainingLoop::stats() const {
   const std::vector<FitStats>& epochs = progress_.history.stats;
   return epochs.empty() ? FitStats() : epochs.back();
+}
+
+// ---- LiveTraining ----
+
+FitStats TrainingLoop::StatsSoFar() const {
+  FitStats stats = meter_.SoFar();
+  for (const FitStats& epoch : progress_.history.stats) stats += epoch;
+  stats.steps = progress_.completed.total_steps - first_step_;
+  return stats;
+}
+
+std::optional<data::PipelineReport> TrainingLoop::Pipeline() const {
+  if (feed_ == nullptr) return std::nullopt;
+  return feed_->Report();
 }
 
 absl::Status TrainingLoop::ForEachCallback(const char* hook,
@@ -116,6 +135,14 @@ absl::Status TrainingLoop::Check() {
   // After the check of the callback that may have requested the profile, as it names its own
   // option.
   if (profiler_ != nullptr) PENSTOCK_RETURN_IF_ERROR(profiler_->Check());
+  PENSTOCK_RETURN_IF_ERROR(iterators_.Place());
+  if (fit_.validation.has_value()) {
+    const absl::StatusOr<FeedPlace> place =
+        PlaceFeed(model_.strategy().client(), *fit_.validation, fit_.options.read);
+    if (!place.ok()) return base::WithContext(place.status(), "validation");
+    // Files that only the worker may read cannot be looked at here.
+    if (place->host != nullptr) return absl::OkStatus();
+  }
   return base::WithContext(CheckValidationData(fit_), "validation");
 }
 
@@ -126,6 +153,7 @@ absl::Status TrainingLoop::Train() {
   const int epochs = fit_.options.epochs;
   first_step_ = at.total_steps;
   for (const std::string& warning : WarningsFor(model_.objective())) Note(warning);
+  if (!iterators_.place().note.empty()) callbacks_.NoteOnce(iterators_.place().note);
   // Only the end of the last epoch may be left: its validation and EpochEnd.
   if (at.epoch + (progress_.epoch_trained ? 1 : 0) >= epochs) {
     Note(absl::StrCat("all ", epochs, epochs == 1 ? " epoch is" : " epochs are",
@@ -182,14 +210,8 @@ absl::Status TrainingLoop::OpenFeed() {
   feed_ = nullptr;  // frees its memory before more is allocated
   const auto resume_at = std::exchange(progress_.resume_at, std::nullopt);
   PENSTOCK_ASSIGN_OR_RETURN(
-      auto iterator, iterators_.Open(fit_.endless() ? 0 : progress_.dispatched.epoch, resume_at));
-  feed_ = std::make_unique<Feed>(
-      std::move(iterator), model_.objective().network, model_.strategy(),
-      Feed::Options{.columns = model_.options().columns,
-                    .class_weight = fit_.options.class_weight,
-                    .targets = model_.TargetsToCheck(),
-                    .trace = trace(),
-                    .batch_rows = resume_at.has_value() ? progress_.batch_rows : 0});
+      feed_, iterators_.Open(fit_.endless() ? 0 : progress_.dispatched.epoch, resume_at,
+                             resume_at.has_value() ? progress_.batch_rows : 0));
   return absl::OkStatus();
 }
 
@@ -198,6 +220,7 @@ absl::StatusOr<bool> TrainingLoop::RunEpoch() {
   bool more = true;
   while (!stopping_ && (!fit_.endless() || at.step < fit_.options.steps_per_epoch)) {
     PENSTOCK_RETURN_IF_ERROR(PrepareLoop());
+    InterruptDraining();
     if (stopping_) break;
     PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, BeginBatch());
     if (!batch.has_value()) {
@@ -270,6 +293,7 @@ absl::Status TrainingLoop::PrepareLoop() {
   if (loop_prepared_ || !model_.steps_tuner().wants_checkpoint()) return absl::OkStatus();
   {
     const IdleMeter::Activity data(meter_, HostWork::kData);
+    ExpectBatches();
     PENSTOCK_ASSIGN_OR_RETURN(const bool more, feed_->HasNext());
     if (!more) return absl::OkStatus();  // the epoch has ended, and its end is saved
   }
@@ -281,8 +305,30 @@ absl::Status TrainingLoop::PrepareLoop() {
   });
 }
 
-int64_t TrainingLoop::StepsToDispatch() const {
+void TrainingLoop::InterruptDraining() {
+  const std::optional<std::string> why = draining();
+  if (!why.has_value()) return;
+  if (!draining_since_.has_value()) draining_since_ = progress_.dispatched.total_steps;
+  if (progress_.completed.total_steps > *draining_since_) Interrupt(*why);
+}
+
+void TrainingLoop::ExpectBatches() {
+  const int count = feed_->expects();
+  if (count == 0) return;
+  std::vector<HostFeed::Take> calls;
   Position position = progress_.dispatched;
+  for (int i = 0; i < count; ++i) {
+    const int64_t steps = StepsToDispatchAt(position);
+    // The pass after an endless iterator's epoch continues with its next one.
+    if (steps < 1) break;
+    calls.push_back({model_.steps_tuner().depth(), steps});
+    position.step += steps;
+    position.total_steps += steps;
+  }
+  feed_->Expect(calls);
+}
+
+int64_t TrainingLoop::StepsToDispatchAt(Position position) const {
   int64_t steps = model_.steps_tuner().steps();
   if (fit_.endless()) steps = std::min(steps, fit_.options.steps_per_epoch - position.step);
   for (int64_t i = 1; i < steps; ++i) {
@@ -299,6 +345,7 @@ absl::StatusOr<std::optional<DeviceBatch>> TrainingLoop::BeginBatch() {
   if (profiler_ != nullptr) profiler_->WillDispatch(at.total_steps + steps - first_step_);
   {
     const IdleMeter::Activity data(meter_, HostWork::kData);
+    ExpectBatches();
     PENSTOCK_ASSIGN_OR_RETURN(const bool more, feed_->HasNext());
     iterators_.BatchRead();
     if (!more) return std::nullopt;
@@ -418,6 +465,11 @@ void TrainingLoop::Measure(const InFlight::Execution& execution) {
   const double gap = last_finished_ > 0 ? std::max(0.0, dispatched - last_finished_) : 0;
   in_flight_.Measured(model_.on_cpu(), device_seconds,
                       in_flight_.waits_for_each() ? std::min(gap, host_seconds) : host_seconds);
+  last_execution_ = {.steps = execution.batch.steps,
+                     .examples = execution.batch.examples,
+                     .dispatched = dispatched,
+                     .finished = finished,
+                     .device_seconds = device_seconds};
   last_finished_ = finished;
   measured_host_ = host;
 }

@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/train/callbacks/callback_list.h"
+#include "penstock/train/live_training.h"
 #include "penstock/train/loop/epoch_iterators.h"
 #include "penstock/train/loop/fit_arguments.h"
 #include "penstock/train/loop/fit_progress.h"
@@ -32,16 +33,22 @@
 
 namespace penstock::train {
 
-class TrainingLoop final : public TrainingContext {
+class TrainingLoop final : public TrainingContext, public LiveTraining {
  public:
   // `fit` and what it refers to must outlive the loop.
   explicit TrainingLoop(const FitArguments& fit);
 
   absl::StatusOr<History> Run();
+  // Whether Run ended with InterruptSaved.
+  bool saved_for_drain() const { return saved_for_drain_; }
 
   // TrainingContext, for the callbacks.
   void Stop(std::string reason) override;
   bool Interrupt(std::string reason) override;
+  std::optional<std::string> draining() const override {
+    return model_.strategy().client().Draining();
+  }
+  bool InterruptSaved(std::string reason) override;
   absl::StatusOr<NamedArrays> State() override;
   absl::StatusOr<NamedArrays> Weights() override { return model_.Weights(); }
   absl::Status SetWeights(const NamedArrays& weights) override {
@@ -66,7 +73,21 @@ class TrainingLoop final : public TrainingContext {
   }
   void Note(absl::string_view text) override { callbacks_.Note(text); }
   void Warn(absl::string_view text) override { callbacks_.Warn(text); }
+  void AddEvent(absl::string_view kind, absl::string_view text) override {
+    for (const auto& callback : callbacks_) callback->Event(kind, text);
+  }
   FitStats stats() const override;
+  const LiveTraining* live() const override { return this; }
+
+  // LiveTraining, for monitors.
+  const LastExecution& last_execution() const override { return last_execution_; }
+  FitStats StatsSoFar() const override;
+  std::optional<data::PipelineReport> Pipeline() const override;
+  runtime::Executable* step_program() const override {
+    return step_.bound() ? &step_.executable() : nullptr;
+  }
+  const Strategy& strategy() const override { return model_.strategy(); }
+  double InfeedSeconds() const override { return meter_.Spent(HostWork::kData); }
 
  private:
   // Checks everything that can be checked before the first step.
@@ -82,9 +103,14 @@ class TrainingLoop final : public TrainingContext {
   // Saves a checkpoint before the loop of a measured depth is compiled for the first time, because
   // the job may be killed during the compilation.
   absl::Status PrepareLoop();
+  // Interrupts the training before the devices are lost, if no callback has done so after it could have saved.
+  void InterruptDraining();
   // Number of steps of the next execution: up to the end of the epoch and the next position at
   // which a callback wants the state.
-  int64_t StepsToDispatch() const;
+  int64_t StepsToDispatch() const { return StepsToDispatchAt(progress_.dispatched); }
+  int64_t StepsToDispatchAt(Position position) const;
+  // Announces the next executions to a feed that works ahead.
+  void ExpectBatches();
   // Waits for the data, calls BatchBegin and takes the batch from the feed; no value at the end of
   // the data.
   absl::StatusOr<std::optional<DeviceBatch>> BeginBatch();
@@ -126,18 +152,20 @@ class TrainingLoop final : public TrainingContext {
 
   FitProgress progress_;
   EpochIterators iterators_;
-  std::unique_ptr<Feed> feed_;
+  std::unique_ptr<HostFeed> feed_;
   BoundProgram step_;
   InFlight in_flight_;
 
   absl::Status status_;  // of the whole training
-  bool stopping_ = false;
-  int64_t first_step_ = 0;        // total steps before this run
-  int64_t epoch_first_step_ = 0;  // of this run; more than 0 in a resumed epoch
-  double first_dispatched_ = 0;   // when the epoch's first step was dispatched
-  bool loop_prepared_ = false;    // PrepareLoop has saved a checkpoint
-  double last_finished_ = 0;      // when the last completed execution ended
-  double measured_host_ = 0;      // the host's work up to that time
+  bool stopping_ = false, saved_for_drain_ = false;
+  std::optional<int64_t> draining_since_;  // total steps dispatched when the loop saw it
+  int64_t first_step_ = 0;                 // total steps before this run
+  int64_t epoch_first_step_ = 0;           // of this run; more than 0 in a resumed epoch
+  double first_dispatched_ = 0;            // when the epoch's first step was dispatched
+  bool loop_prepared_ = false;             // PrepareLoop has saved a checkpoint
+  LastExecution last_execution_;
+  double last_finished_ = 0;  // when the last completed execution ended
+  double measured_host_ = 0;  // the host's work up to that time
   SkippedSteps skipped_;
   std::shared_ptr<const BatchTypes> profiled_types_;  // of the first batch
 };

@@ -1,0 +1,130 @@
+#include "penstock/train/feed_place.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/data/travel/dataset_json.h"
+#include "penstock/io/uri.h"
+
+namespace penstock::train {
+namespace {
+
+// Why the pipeline cannot run at the host; OK: it can. Local files: those of the host, which are meant only
+// if the user says so.
+absl::Status CheckTravels(const FeedHost& host, const data::Dataset& dataset,
+                          const ReadOptions& read, std::string* json) {
+  if (read.file_system != nullptr) {
+    return absl::FailedPreconditionError("it reads through a file_system of this process");
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(*json, data::DatasetToJson(dataset));
+  for (const data::DatasetPath& path : data::PathsOf(dataset)) {
+    if (path.local && read.place != PipelinePlace::kWorker) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("it ", path.write ? "writes " : "reads ", path.uri, ", a local file"));
+    }
+    PENSTOCK_RETURN_IF_ERROR(host.CheckPath(path.uri, path.write));
+  }
+  return absl::OkStatus();
+}
+
+// A feed of a host, whose labels are checked here: the losses are.
+class CheckedFeed final : public HostFeed {
+ public:
+  CheckedFeed(std::unique_ptr<HostFeed> feed, const nn::Network& network,
+              const std::vector<Target>& targets, std::vector<std::string> columns)
+      : feed_(std::move(feed)),
+        network_(network),
+        targets_(targets),
+        columns_(std::move(columns)) {}
+
+  absl::StatusOr<std::optional<DeviceBatch>> Next(int64_t depth, int64_t steps) override {
+    PENSTOCK_ASSIGN_OR_RETURN(std::optional<DeviceBatch> batch, feed_->Next(depth, steps));
+    if (!std::exchange(checked_, true) && batch.has_value()) {
+      PENSTOCK_RETURN_IF_ERROR(Check(*batch));
+    }
+    return batch;
+  }
+  absl::StatusOr<bool> HasNext() override { return feed_->HasNext(); }
+  data::IteratorState State() const override { return feed_->State(); }
+  int64_t batch_rows() const override { return feed_->batch_rows(); }
+  std::vector<std::string> Hints() const override { return feed_->Hints(); }
+  data::PipelineReport Report() const override { return feed_->Report(); }
+  void Expect(const std::vector<Take>& calls) override { feed_->Expect(calls); }
+  int expects() const override { return feed_->expects(); }
+
+ private:
+  // Padding repeats rows of the batch, so it is checked without harm.
+  absl::Status Check(const DeviceBatch& batch) const {
+    const size_t first = batch.types->inputs.size();
+    const size_t labels = std::min(targets_.size(), batch.types->labels.size());
+    for (size_t t = 0; t < labels; ++t) {
+      for (const runtime::Buffers& replica : batch.replicas) {
+        PENSTOCK_ASSIGN_OR_RETURN(base::Array array, replica[first + t].Get());
+        if (batch.types->depth > 1) array = array.Row(0);
+        const std::string column = t < columns_.size() ? columns_[t] : network_.outputs()[t].name;
+        PENSTOCK_RETURN_IF_ERROR(
+            base::WithContext(targets_[t].loss.CheckLabels(array, network_.outputs()[t].type),
+                              absl::StrCat("the labels in column '", column, "'")));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const std::unique_ptr<HostFeed> feed_;
+  const nn::Network& network_;
+  const std::vector<Target>& targets_;
+  const std::vector<std::string> columns_;
+  bool checked_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<FeedPlace> PlaceFeed(runtime::Client& client, const data::Dataset& dataset,
+                                    const ReadOptions& read) {
+  FeedPlace place;
+  auto* host = dynamic_cast<FeedHost*>(&client);
+  if (host == nullptr || read.place == PipelinePlace::kClient) return place;
+  const absl::Status status = CheckTravels(*host, dataset, read, &place.dataset);
+  if (status.ok()) {
+    place.host = host;
+    place.dataset_id = reinterpret_cast<uintptr_t>(dataset.shared_description().get());
+    place.note = "the input pipeline runs on the worker, beside the devices";
+    return place;
+  }
+  if (read.place == PipelinePlace::kWorker) {
+    return base::WithContext(status, "the input pipeline cannot run on the worker");
+  }
+  place.note =
+      absl::StrCat("the input pipeline runs here and sends its batches to the worker, because ",
+                   status.message());
+  return place;
+}
+
+absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeedAt(const FeedPlace& place,
+                                                     const data::IteratorOptions& read,
+                                                     const nn::Network& network,
+                                                     const Strategy& strategy,
+                                                     const Feed::Options& options) {
+  FeedRequest request = {.dataset = place.dataset,
+                         .dataset_id = place.dataset_id,
+                         .seed = read.seed,
+                         .epoch = read.epoch,
+                         .state = read.state,
+                         .deterministic = read.deterministic,
+                         .ports = FeedPortsOf(network),
+                         .columns = options.columns,
+                         .with_labels = options.with_labels,
+                         .class_weight = options.class_weight,
+                         .batch_rows = options.batch_rows};
+  for (int r = 0; r < strategy.num_replicas(); ++r) {
+    request.devices.push_back(strategy.device(r).index);
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<HostFeed> feed, place.host->OpenFeed(request));
+  if (options.targets == nullptr || !options.with_labels) return feed;
+  return std::make_unique<CheckedFeed>(std::move(feed), network, *options.targets,
+                                       options.columns.labels);
+}
+
+}  // namespace penstock::train

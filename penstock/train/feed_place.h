@@ -1,0 +1,41 @@
+// Decides where an input pipeline runs: here, or beside devices that are elsewhere (feed_host.h).
+// Internal to room train.
+//
+//   PENSTOCK_ASSIGN_OR_RETURN(const FeedPlace place, PlaceFeed(client, dataset, read));
+//   if (!place.note.empty()) callbacks.NoteOnce(place.note);
+//   if (place.host != nullptr) PENSTOCK_ASSIGN_OR_RETURN(auto feed, OpenFeedAt(place, ...));
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/train/feed.h"
+#include "penstock/train/feed_host.h"
+#include "penstock/train/options.h"
+
+namespace penstock::train {
+
+struct FeedPlace {
+  FeedHost* host = nullptr;  // null: the pipeline runs here
+  std::string dataset = {};  // JSON for the host
+  uint64_t dataset_id = 0;
+  std::string note = {};  // why it runs where it runs, if the devices are elsewhere
+};
+
+// An error only if the user asked for the worker (ReadOptions::place) and the pipeline cannot run there;
+// nothing has been sent.
+absl::StatusOr<FeedPlace> PlaceFeed(runtime::Client& client, const data::Dataset& dataset,
+                                    const ReadOptions& read);
+
+// Opens the feed at place.host. `read`: the seed, epoch and state. The labels of the first batch are checked
+// as Feed checks them. What is referred to must outlive the feed.
+absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeedAt(const FeedPlace& place,
+                                                     const data::IteratorOptions& read,
+                                                     const nn::Network& network,
+                                                     const Strategy& strategy,
+                                                     const Feed::Options& options);
+
+}  // namespace penstock::train

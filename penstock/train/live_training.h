@@ -1,0 +1,51 @@
+// LiveTraining: what a monitor reads of a training while it runs, between two steps.
+//
+//   absl::Status BatchEnd(train::TrainingContext& context, const train::Position&,
+//                         const train::Logs&) override {
+//     if (const train::LiveTraining* live = context.live()) Show(live->StatsSoFar());
+//     return absl::OkStatus();
+//   }
+//
+// Nothing here blocks on the devices. LastExecution costs nothing; the others copy a few numbers of
+// every stage or epoch, so a callback should call them some times a second at most. They are for
+// the thread that calls the hooks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "penstock/data/report.h"
+#include "penstock/runtime/client.h"
+#include "penstock/train/fit_stats.h"
+#include "penstock/train/strategy.h"
+
+namespace penstock::train {
+
+// The execution whose report has arrived last. Times are those of TrainerOptions::clock.
+struct LastExecution {
+  int64_t steps = 0;          // 0: there was none
+  int64_t examples = 0;       // real ones, without padding
+  double dispatched = 0;      // when the host dispatched it
+  double finished = 0;        // when the devices were done
+  double device_seconds = 0;  // from the end of the previous execution, or from its own dispatch if
+                              // that was later, to its end
+};
+
+class LiveTraining {
+ public:
+  virtual ~LiveTraining() = default;
+
+  virtual const LastExecution& last_execution() const = 0;
+  // Times of this run so far, the epoch in progress included.
+  virtual FitStats StatsSoFar() const = 0;
+  // Report of the pipeline that feeds the training now; none between two pipelines.
+  virtual std::optional<data::PipelineReport> Pipeline() const = 0;
+  // The program that the steps execute; null before it is compiled.
+  virtual runtime::Executable* step_program() const = 0;
+  virtual const Strategy& strategy() const = 0;
+  // Seconds that the host spent taking batches and starting their transfers, whether the devices
+  // were idle meanwhile or not (infeed).
+  virtual double InfeedSeconds() const = 0;
+};
+
+}  // namespace penstock::train
