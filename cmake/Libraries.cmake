@@ -29,6 +29,16 @@ if(NOT TARGET penstock::dnnl)
   target_link_libraries(penstock::dnnl INTERFACE ${PENSTOCK_DNNL} gomp)
 endif()
 
+# gRPC. Its own CMake package adds flags of RE2's to every user, which our precompiled header does without.
+find_library(PENSTOCK_GRPCXX grpc++ REQUIRED)
+find_library(PENSTOCK_GRPC grpc REQUIRED)
+find_library(PENSTOCK_GPR gpr REQUIRED)
+mark_as_advanced(PENSTOCK_GRPCXX PENSTOCK_GRPC PENSTOCK_GPR)
+if(NOT TARGET penstock::grpc)
+  add_library(penstock::grpc INTERFACE IMPORTED GLOBAL)
+  target_link_libraries(penstock::grpc INTERFACE ${PENSTOCK_GRPCXX} ${PENSTOCK_GRPC} ${PENSTOCK_GPR})
+endif()
+
 # tcmalloc, for penstock::allocator. Nothing refers to it by name, hence --no-as-needed.
 find_library(PENSTOCK_TCMALLOC_MINIMAL NAMES tcmalloc_minimal libtcmalloc_minimal.so.4)
 mark_as_advanced(PENSTOCK_TCMALLOC_MINIMAL)

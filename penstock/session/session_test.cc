@@ -332,8 +332,10 @@ TEST_F(SessionTest, ClosedSessionsFail) {
 
 TEST_F(SessionTest, ExplainsTargetsThatItCannotOpen) {
   Session remote("grpc://10.0.0.2:8470");
-  EXPECT_THAT(std::string(remote.status().message()),
-              HasSubstr("this version does not connect to addresses ('grpc://10.0.0.2:8470')"));
+  EXPECT_THAT(
+      std::string(remote.status().message()),
+      HasSubstr("device 'grpc://10.0.0.2:8470' is an address, and this program can open none "
+                "with that prefix (link penstock::remote for grpc://)"));
   EXPECT_EQ(remote.Run(NoOp()), remote.status());
   EXPECT_FALSE(Session("abacus").status().ok());
 }

@@ -121,11 +121,6 @@ absl::Status SessionState::Open(absl::string_view target, const ConfigProto& con
   log_compilations_ = config.log_compilations;
   client_ = config.client;
   if (client_ == nullptr) {
-    if (absl::StrContains(target, "://")) {
-      return absl::UnimplementedError(
-          absl::StrCat("Session: this version does not connect to addresses ('", target,
-                       "'); use \"\", \"cpu\", \"gpu\" or \"tpu\" for devices of this machine"));
-    }
     PENSTOCK_ASSIGN_OR_RETURN(client_, runtime::OpenClient({.device = std::string(target),
                                                             .cpu_devices = config.cpu_devices}));
   }

@@ -1,0 +1,39 @@
+// DeviceClient: runtime::Client whose devices are a DeviceSession's, at the other end of two links.
+// Internal to room remote; OpenRemoteClient makes it over gRPC, tests over a LinkPair.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+
+#include "penstock/remote/link/link.h"
+#include "penstock/remote/protocol.pb.h"
+#include "penstock/runtime/client.h"
+
+namespace penstock::remote {
+
+// The links of a session, opened with receivers. The connector owns the links.
+class SessionLinks {
+ public:
+  virtual ~SessionLinks() = default;
+  virtual Link& control() = 0;
+  virtual Link& bulk() = 0;
+  virtual const WorkerInfo& worker() const = 0;
+  // How long to wait for the worker after the session was lost.
+  virtual double reconnect_seconds() { return 0; }
+};
+
+class DeviceClient {
+ public:
+  // Receivers to open the links with.
+  struct Receivers {
+    LinkReceiver* control;
+    LinkReceiver* bulk;
+  };
+  using Connect = std::function<absl::StatusOr<std::unique_ptr<SessionLinks>>(const Receivers&)>;
+  // Connects, and again at each runtime::Client::Reopen.
+  static absl::StatusOr<std::shared_ptr<runtime::Client>> Open(Connect connect);
+};
+
+}  // namespace penstock::remote

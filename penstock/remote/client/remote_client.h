@@ -1,0 +1,58 @@
+// RemoteClient: runtime::Client on a worker. Internal to room remote; DeviceClient::Open makes it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "penstock/remote/client/client_session.h"
+#include "penstock/remote/client/device_client.h"
+#include "penstock/remote/client/remote_buffer.h"
+#include "penstock/runtime/client.h"
+#include "penstock/train/feed_host.h"
+
+namespace penstock::remote {
+
+class RemoteClient : public runtime::Client,
+                     public train::FeedHost,
+                     public std::enable_shared_from_this<RemoteClient> {
+ public:
+  static absl::StatusOr<std::shared_ptr<RemoteClient>> Open(DeviceClient::Connect connect);
+
+  const std::string& platform() const override { return platform_; }
+  const std::string& version() const override { return version_; }
+  absl::Span<const runtime::Device> devices() const override { return *devices_; }
+  absl::StatusOr<std::shared_ptr<runtime::Executable>> Compile(
+      const ir::Program& program, const runtime::CompileOptions& options) override;
+  absl::StatusOr<runtime::Buffer> Put(const base::Array& array,
+                                      const runtime::Device& device) override;
+  absl::StatusOr<runtime::Buffers> PutAll(absl::Span<const base::Array> arrays,
+                                          const runtime::Device& device) override;
+  runtime::FreeMemoryInfo FreeMemory(const runtime::Device& device) override;
+  // OK if the worker has registered kernels of all these names; the handlers are not used.
+  absl::Status AddKernels(absl::Span<const runtime::Kernel> kernels) override;
+  void Log(absl::string_view line) override;
+  absl::Status Reopen() override;
+  std::optional<std::string> Draining() const override { return session()->draining(); }
+
+  // train::FeedHost (feed/client_feed.h).
+  absl::Status CheckPath(absl::string_view uri, bool write) const override;
+  absl::StatusOr<std::unique_ptr<train::HostFeed>> OpenFeed(
+      const train::FeedRequest& request) override;
+
+  std::shared_ptr<ClientSession> session() const;
+  const Devices& shared_devices() const { return devices_; }
+
+ private:
+  explicit RemoteClient(DeviceClient::Connect connect) : connect_(std::move(connect)) {}
+
+  const DeviceClient::Connect connect_;
+  std::string platform_, version_;
+  Devices devices_;
+  std::mutex reopen_mutex_;  // one Reopen at a time
+  mutable std::mutex mutex_;
+  std::shared_ptr<ClientSession> session_;
+};
+
+}  // namespace penstock::remote

@@ -1,0 +1,40 @@
+#include "penstock/remote/client/remote_event.h"
+
+#include <utility>
+
+namespace penstock::remote {
+
+absl::Status RemoteEvent::Await() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  ready_.wait(lock, [&] { return status_.has_value(); });
+  return *status_;
+}
+
+bool RemoteEvent::IsReady() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return status_.has_value();
+}
+
+void RemoteEvent::OnReady(std::function<void(absl::Status)> callback) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!status_.has_value()) {
+      callbacks_.push_back(std::move(callback));
+      return;
+    }
+  }
+  callback(*status_);
+}
+
+void RemoteEvent::Complete(const absl::Status& status) {
+  std::vector<std::function<void(absl::Status)>> callbacks;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    status_ = status;
+    callbacks.swap(callbacks_);
+    ready_.notify_all();
+  }
+  for (const auto& callback : callbacks) callback(status);
+}
+
+}  // namespace penstock::remote

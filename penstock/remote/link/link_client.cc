@@ -1,0 +1,569 @@
+#include "penstock/remote/link/link_client.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include <grpcpp/create_channel.h>
+#include <grpcpp/support/channel_arguments.h>
+#include <pwd.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "penstock/base/clock.h"
+#include "penstock/base/status.h"
+#include "penstock/remote/link/credentials.h"
+#include "penstock/remote/link/frame.h"
+#include "penstock/remote/link/polling_threads.h"
+#include "penstock/remote/link/reliable_link.h"
+#include "penstock/remote/link/stream.h"
+#include "penstock/remote/link/version.h"
+
+namespace penstock::remote {
+namespace {
+
+constexpr double kHelloAnswerSeconds = 10;
+constexpr double kFirstBackoffSeconds = 0.1;
+constexpr double kLongestBackoffSeconds = 5;
+
+double Now() { return base::Clock::Real()->Seconds(); }
+
+std::string RandomBytes(size_t count) {
+  std::string bytes(count, '\0');
+  size_t done = 0;
+  while (done < count) {
+    const ssize_t got = getrandom(bytes.data() + done, count - done, 0);
+    if (got > 0) done += static_cast<size_t>(got);
+  }
+  return bytes;
+}
+
+// Services and containers often have no USER.
+std::string UserName() {
+  if (const char* const user = std::getenv("USER"); user != nullptr && *user != '\0') return user;
+  passwd entry = {};
+  passwd* found = nullptr;
+  std::vector<char> memory(16384);
+  if (::getpwuid_r(::getuid(), &entry, memory.data(), memory.size(), &found) == 0 &&
+      found != nullptr) {
+    return found->pw_name;
+  }
+  return absl::StrCat("uid ", ::getuid());
+}
+
+std::shared_ptr<grpc::Channel> OpenChannel(const Endpoint& endpoint,
+                                           const ClientCredentials& credentials) {
+  grpc::ChannelArguments arguments;
+  // A connection of its own for each link.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(2 * kMaxMessageBytes));
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  if (!endpoint.secure) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(endpoint.target, credentials.channel, arguments);
+}
+
+std::unique_ptr<PollingThreads> MakePollingThreads() {
+  return std::make_unique<PollingThreads>(std::make_unique<grpc::CompletionQueue>());
+}
+
+grpc::ByteBuffer HelloBuffer(const Hello& hello) {
+  std::string text;
+  AppendFrame(FrameType::kHello, 0, 0, hello.SerializeAsString(), 0, 0, &text);
+  const grpc::Slice slice(text);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+absl::StatusOr<HelloReply> ParseHelloReply(const grpc::ByteBuffer& buffer) {
+  FrameParser parser(SlicesOf(buffer));
+  Frame frame;
+  PENSTOCK_ASSIGN_OR_RETURN(const bool found, parser.Next(&frame));
+  HelloReply reply;
+  if (!found || frame.type != FrameType::kHelloReply || !reply.ParseFromString(frame.header)) {
+    return absl::DataLossError("the worker's answer to Hello is malformed");
+  }
+  return reply;
+}
+
+// gRPC reports a failed TLS handshake as UNAVAILABLE; trying again does not help.
+bool IsHandshakeFailure(const absl::Status& status) {
+  return absl::StrContains(status.message(), "Ssl handshake failed: SSL_ERROR_SSL") ||
+         absl::StrContains(status.message(), "CERTIFICATE_VERIFY_FAILED") ||
+         absl::StrContains(status.message(), "WRONG_VERSION_NUMBER") ||
+         absl::StrContains(status.message(), "Peer name") ||
+         absl::StrContains(status.message(), "Hostname Verification Check failed");
+}
+
+// Whether another attempt can end differently.
+bool IsTransient(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kInvalidArgument:
+      return false;
+    default:
+      return !IsHandshakeFailure(status);
+  }
+}
+
+absl::Status ConnectionError(const Endpoint& endpoint, const absl::Status& status) {
+  const std::string where = absl::StrCat("worker at ", endpoint.target);
+  if (IsHandshakeFailure(status)) {
+    return absl::UnauthenticatedError(absl::StrCat(
+        where,
+        ": the TLS handshake failed: the worker's certificate is not signed by the authority that "
+        "this client trusts (PENSTOCK_REMOTE_CA), is not for this host name, or the worker speaks "
+        "plaintext (",
+        status.message(), ")"));
+  }
+  if (absl::IsUnimplemented(status)) {
+    return absl::UnimplementedError(
+        absl::StrCat(where, ": the server there is no Penstock worker (", status.message(), ")"));
+  }
+  return base::WithContext(status, where);
+}
+
+class ClientSession;
+
+// Keeps one link of a session connected.
+class LinkConnector {
+ public:
+  LinkConnector(ClientSession& session, Hello::Kind kind, LinkReceiver* receiver, Opening opening);
+
+  ReliableLink& link() { return *link_; }
+  // Begins to connect for the first time. The session's OnConnected or OnGivenUp follows.
+  void Begin(double limit_seconds);
+  // Makes no further attempt.
+  void Stop();
+
+ private:
+  // One stream until it is attached.
+  struct Attempt {
+    std::shared_ptr<ClientStream> stream;
+    std::shared_ptr<PollingThreads::Timer> deadline;
+    bool hello_written = false;
+    std::optional<HelloReply> reply;
+  };
+
+  void OnDisconnected(const absl::Status& reason);
+  void Try();
+  void OnHelloPart(const std::shared_ptr<Attempt>& attempt, std::optional<HelloReply> reply);
+  void OnReply(const std::shared_ptr<Attempt>& attempt);
+  void OnFailed(const absl::Status& error);
+  void TryLater(const absl::Status& error);
+
+  ClientSession& session_;
+  const Hello::Kind kind_;
+  const Opening opening_;
+  std::shared_ptr<ReliableLink> link_;
+
+  std::mutex mutex_;
+  bool stopped_ = false;
+  bool connected_before_ = false;
+  int attempts_ = 0;
+  double since_ = 0, limit_seconds_ = 0, backoff_ = 0;
+  absl::Status lost_;  // why the connection was lost
+  std::shared_ptr<Attempt> attempt_;
+  std::minstd_rand jitter_;
+};
+
+class ClientSession : public SessionLinks {
+ public:
+  ClientSession(const RemoteOptions& options, Endpoint endpoint, ClientCredentials credentials,
+                const DeviceClient::Receivers& receivers, Opening again)
+      : options_(options),
+        endpoint_(std::move(endpoint)),
+        credentials_(std::move(credentials)),
+        opening_(RandomBytes(16)),
+        again_(again),
+        threads_(MakePollingThreads()),
+        control_(*this, Hello::CONTROL, receivers.control, again),
+        bulk_(*this, Hello::BULK, receivers.bulk, again) {}
+
+  ~ClientSession() override {
+    control_.link().Close(absl::OkStatus());
+    bulk_.link().Close(absl::OkStatus());
+    control_.link().WaitClosed();
+    bulk_.link().WaitClosed();
+    control_.Stop();
+    bulk_.Stop();
+    threads_->Stop();
+  }
+
+  // Opens both links, one after the other.
+  absl::Status Open() {
+    const double begin = Now();
+    if (again_ == Opening::kAgain) {
+      Note(absl::StrFormat("waiting for the worker at %s, for at most %.0f s", endpoint_.target,
+                           options_.connect_seconds));
+    }
+    for (LinkConnector* connector : {&control_, &bulk_}) {
+      connector->Begin(std::max(0.0, options_.connect_seconds - (Now() - begin)));
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return connected_ > 0 || given_up_; });
+      if (given_up_) return *given_up_;
+      connected_ = 0;
+    }
+    std::lock_guard lock(mutex_);
+    opened_ = true;
+    return absl::OkStatus();
+  }
+
+  Link& control() override { return control_.link(); }
+  Link& bulk() override { return bulk_.link(); }
+  const WorkerInfo& worker() const override { return worker_; }
+
+  // ---- For the connectors ----
+
+  PollingThreads& threads() { return *threads_; }
+  const Endpoint& endpoint() const { return endpoint_; }
+  const ClientCredentials& credentials() const { return credentials_; }
+
+  double reconnect_seconds() override {
+    if (options_.reconnect_seconds > 0) return options_.reconnect_seconds;
+    std::lock_guard lock(mutex_);
+    return static_cast<double>(lease_seconds_);
+  }
+
+  Hello MakeHello(Hello::Kind kind, uint64_t received) {
+    Hello hello;
+    hello.set_min_version(kMinProtocolVersion);
+    hello.set_max_version(kMaxProtocolVersion);
+    hello.set_kind(kind);
+    hello.set_received(received);
+    char host[256] = {};
+    if (gethostname(host, sizeof(host) - 1) == 0) hello.set_host(host);
+    hello.set_user(user_);
+    hello.set_take_over(options_.take_over);
+    hello.set_devices(options_.devices);
+    hello.set_opening(opening_);
+    std::lock_guard lock(mutex_);
+    hello.set_session(id_);
+    return hello;
+  }
+
+  // Checks the worker's answer, and remembers the session.
+  absl::Status Accept(const HelloReply& reply) {
+    if (reply.status().code() != 0) {
+      return absl::Status(static_cast<absl::StatusCode>(reply.status().code()),
+                          reply.status().message());
+    }
+    if (reply.version() < kMinProtocolVersion || reply.version() > kMaxProtocolVersion) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the worker chose protocol version ", reply.version(),
+                       "; this client speaks ", kMinProtocolVersion, " to ", kMaxProtocolVersion));
+    }
+    std::lock_guard lock(mutex_);
+    if (id_.empty()) {
+      id_ = reply.session();
+      epoch_ = reply.epoch();
+      lease_seconds_ = reply.lease_seconds();
+      worker_ = reply.worker();
+      if (id_.empty()) return absl::DataLossError("the worker's answer names no session");
+    } else if (reply.session() != id_ || reply.epoch() != epoch_) {
+      return absl::DataLossError("the worker was started again, and the session's state is lost");
+    }
+    return absl::OkStatus();
+  }
+
+  void OnConnected() {
+    std::unique_lock lock(mutex_);
+    ++connected_;
+    changed_.notify_all();
+    if (lost_ == 0 || --lost_ > 0) return;
+    const double seconds = Now() - lost_since_;
+    lock.unlock();
+    Note(absl::StrFormat("reconnected to %s after %.1f s", endpoint_.target, seconds));
+  }
+
+  void OnLost(const absl::Status& reason) {
+    {
+      std::lock_guard lock(mutex_);
+      if (++lost_ > 1) return;
+      lost_since_ = Now();
+    }
+    Note(absl::StrCat("connection to ", endpoint_.target, " lost (", reason.message(),
+                      "), reconnecting"));
+  }
+
+  void OnGivenUp(const absl::Status& reason) {
+    {
+      std::lock_guard lock(mutex_);
+      given_up_ = reason;
+      changed_.notify_all();
+    }
+    control_.link().Fail(reason);
+    bulk_.link().Fail(reason);
+  }
+
+  // One link without the other is of no use. A peer that closes one is about to close the other one, when what it
+  // has sent there has arrived.
+  void OnClosed(Hello::Kind kind, const absl::Status& reason) {
+    ReliableLink& closed = (kind == Hello::CONTROL ? control_ : bulk_).link();
+    ReliableLink& other = (kind == Hello::CONTROL ? bulk_ : control_).link();
+    if (!closed.peer_closed()) return other.Close(reason);
+    threads_->After(ReliableLink::kCloseSeconds, [&other, reason] { other.Close(reason); });
+  }
+
+ private:
+  void Note(const std::string& line) {
+    if (options_.note) return options_.note(line);
+    std::fprintf(stderr, "%s\n", line.c_str());
+  }
+
+  const RemoteOptions options_;
+  const Endpoint endpoint_;
+  const ClientCredentials credentials_;
+  const std::string opening_;
+  const std::string user_ = UserName();
+  const Opening again_;
+  std::unique_ptr<PollingThreads> threads_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string id_;
+  uint64_t epoch_ = 0;
+  int64_t lease_seconds_ = 0;
+  WorkerInfo worker_;  // not changed after Open
+  int connected_ = 0;  // answers that Open waits for
+  int lost_ = 0;       // links without a connection
+  double lost_since_ = 0;
+  std::optional<absl::Status> given_up_;
+  bool opened_ = false;
+
+  LinkConnector control_, bulk_;
+};
+
+LinkConnector::LinkConnector(ClientSession& session, Hello::Kind kind, LinkReceiver* receiver,
+                             Opening opening)
+    : session_(session), kind_(kind), opening_(opening), jitter_(std::random_device()()) {
+  link_ = std::make_shared<ReliableLink>(
+      session.threads(),
+      ReliableLink::Options{
+          .receiver = receiver,
+          .on_disconnected = [this](const absl::Status& reason) { OnDisconnected(reason); },
+          .on_closed =
+              [this](const absl::Status& reason) {
+                Stop();
+                session_.OnClosed(kind_, reason);
+              }});
+}
+
+void LinkConnector::Begin(double limit_seconds) {
+  {
+    std::lock_guard lock(mutex_);
+    since_ = Now();
+    limit_seconds_ = limit_seconds;
+  }
+  Try();
+}
+
+void LinkConnector::Stop() {
+  std::shared_ptr<Attempt> attempt;
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+    attempt = std::move(attempt_);
+    attempt_ = nullptr;
+  }
+  if (attempt) attempt->stream->Break(absl::CancelledError("the link is closed"));
+}
+
+void LinkConnector::OnDisconnected(const absl::Status& reason) {
+  const double limit = session_.reconnect_seconds();
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    since_ = Now();
+    limit_seconds_ = limit;
+    attempts_ = 0;
+    backoff_ = 0;
+    lost_ = reason;
+  }
+  session_.OnLost(reason);
+  session_.threads().Run([this] { Try(); });
+}
+
+void LinkConnector::Try() {
+  auto attempt = std::make_shared<Attempt>();
+  double remaining;
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    ++attempts_;
+    remaining = std::max(0.05, since_ + limit_seconds_ - Now());
+    attempt->stream = std::make_shared<ClientStream>(
+        session_.threads(), OpenChannel(session_.endpoint(), session_.credentials()),
+        kConnectMethod, session_.credentials().token);
+    attempt_ = attempt;
+  }
+  const std::shared_ptr<ClientStream> stream = attempt->stream;
+  const double seconds = std::min(kHelloAnswerSeconds, remaining);
+  attempt->deadline = session_.threads().After(seconds, [stream, seconds] {
+    stream->Break(absl::DeadlineExceededError(absl::StrFormat("no answer within %.1f s", seconds)));
+  });
+  stream->set_events({.opened =
+                          [this, stream = stream.get()] {
+                            stream->Read();
+                            stream->Write(
+                                HelloBuffer(session_.MakeHello(kind_, link_->received())));
+                          },
+                      .bytes =
+                          [this, attempt](const grpc::ByteBuffer& buffer) {
+                            absl::StatusOr<HelloReply> reply = ParseHelloReply(buffer);
+                            if (!reply.ok()) return attempt->stream->Break(reply.status());
+                            OnHelloPart(attempt, *std::move(reply));
+                          },
+                      .written = [this, attempt] { OnHelloPart(attempt, std::nullopt); },
+                      .ended =
+                          [this, attempt](const absl::Status& reason) {
+                            PollingThreads::Cancel(attempt->deadline);
+                            OnFailed(reason);
+                          }});
+  stream->Start();
+}
+
+// The reply may be seen before the end of the write. The link takes the stream after both.
+void LinkConnector::OnHelloPart(const std::shared_ptr<Attempt>& attempt,
+                                std::optional<HelloReply> reply) {
+  {
+    std::lock_guard lock(mutex_);
+    if (reply) {
+      attempt->reply = std::move(reply);
+    } else {
+      attempt->hello_written = true;
+    }
+    if (!attempt->reply || !attempt->hello_written) return;
+    if (attempt_ == attempt) attempt_ = nullptr;
+  }
+  PollingThreads::Cancel(attempt->deadline);
+  OnReply(attempt);
+}
+
+void LinkConnector::OnReply(const std::shared_ptr<Attempt>& attempt) {
+  const std::shared_ptr<ClientStream> stream = attempt->stream;
+  const absl::Status accepted = session_.Accept(*attempt->reply);
+  if (!accepted.ok()) {
+    stream->set_events({});
+    stream->Break(accepted);
+    bool again;
+    {
+      std::lock_guard lock(mutex_);
+      again = (connected_before_ || opening_ == Opening::kAgain) && absl::IsUnavailable(accepted);
+    }
+    return again ? TryLater(accepted) : session_.OnGivenUp(accepted);
+  }
+  link_->set_window(
+      static_cast<int64_t>(std::min<uint64_t>(attempt->reply->window(), uint64_t{1} << 40)));
+  {
+    std::lock_guard lock(mutex_);
+    connected_before_ = true;
+  }
+  session_.OnConnected();
+  stream->set_events(link_->EventsFor(stream));
+  const absl::Status attached = link_->Attach(stream, attempt->reply->received());
+  if (attached.ok()) return;
+  stream->Break(attached);
+  session_.OnGivenUp(attached);
+}
+
+void LinkConnector::OnFailed(const absl::Status& error) {
+  {
+    std::lock_guard lock(mutex_);
+    attempt_ = nullptr;
+    if (stopped_) return;
+  }
+  if (!IsTransient(error)) return session_.OnGivenUp(ConnectionError(session_.endpoint(), error));
+  TryLater(error);
+}
+
+void LinkConnector::TryLater(const absl::Status& error) {
+  std::unique_lock lock(mutex_);
+  if (stopped_) return;
+  const double elapsed = Now() - since_;
+  backoff_ = backoff_ == 0 ? kFirstBackoffSeconds : std::min(backoff_ * 2, kLongestBackoffSeconds);
+  const double wait = backoff_ * std::uniform_real_distribution<double>(0.8, 1.2)(jitter_);
+  if (elapsed >= limit_seconds_) {
+    const std::string tried = absl::StrFormat("%d attempts in %.1f s; the last one: %s", attempts_,
+                                              elapsed, std::string(error.message()));
+    const absl::Status reason = absl::UnavailableError(
+        connected_before_
+            ? absl::StrCat("connection to the worker at ", session_.endpoint().target, " lost (",
+                           lost_.message(), ") and not restored: ", tried)
+            : absl::StrCat("cannot reach a worker at ", session_.endpoint().target, ": ", tried));
+    lock.unlock();
+    return session_.OnGivenUp(reason);
+  }
+  lock.unlock();
+  session_.threads().After(std::min(wait, std::max(0.0, limit_seconds_ - elapsed)),
+                           [this] { Try(); });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SessionLinks>> ConnectLinks(const RemoteOptions& options,
+                                                           const DeviceClient::Receivers& receivers,
+                                                           Opening opening) {
+  PENSTOCK_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(options.address));
+  PENSTOCK_ASSIGN_OR_RETURN(ClientCredentials credentials,
+                            MakeClientCredentials(options, endpoint));
+  auto session = std::make_unique<ClientSession>(options, std::move(endpoint),
+                                                 std::move(credentials), receivers, opening);
+  PENSTOCK_RETURN_IF_ERROR(session->Open());
+  return session;
+}
+
+absl::StatusOr<DescribeReply> DescribeWorker(const RemoteOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(options.address));
+  PENSTOCK_ASSIGN_OR_RETURN(const ClientCredentials credentials,
+                            MakeClientCredentials(options, endpoint));
+  grpc::ClientContext context;
+  context.set_deadline(
+      std::chrono::system_clock::now() +
+      std::chrono::milliseconds(static_cast<int64_t>(options.connect_seconds * 1e3)));
+  if (!credentials.token.empty()) {
+    context.AddMetadata("authorization", absl::StrCat("Bearer ", credentials.token));
+  }
+  grpc::GenericStub stub(OpenChannel(endpoint, credentials));
+  grpc::CompletionQueue queue;
+  const grpc::Slice empty;
+  const grpc::ByteBuffer request(&empty, 1);
+  const auto call = stub.PrepareUnaryCall(&context, kDescribeMethod, request, &queue);
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->StartCall();
+  call->Finish(&answer, &status, nullptr);
+  void* tag;
+  bool ok;
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) continue;
+  if (!status.ok()) return ConnectionError(endpoint, FromGrpc(status));
+  std::string bytes;
+  for (const Slice& slice : SlicesOf(answer)) {
+    bytes.append(reinterpret_cast<const char*>(slice.data), slice.size);
+  }
+  DescribeReply reply;
+  if (!reply.ParseFromString(bytes)) {
+    return absl::DataLossError(
+        absl::StrCat("worker at ", endpoint.target, ": malformed description"));
+  }
+  return reply;
+}
+
+}  // namespace penstock::remote

@@ -1,0 +1,185 @@
+#include "penstock/remote/link/polling_threads.h"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include <grpcpp/alarm.h>
+
+namespace penstock::remote {
+namespace {
+
+// Bounds what blocked receivers can cost. A thread that finds the limit reached just does not add one.
+constexpr size_t kMaxPollingThreads = 512;
+// How often the watching thread looks, and after how many looks without an event it sleeps until the next one.
+constexpr std::chrono::milliseconds kWatchInterval(2);
+constexpr int kIdleWatches = 25;
+constexpr double kLongestSeconds = 1e8;  // three years; more overflows
+
+}  // namespace
+
+class PollingThreads::Timer : public PollingTag {
+ public:
+  Timer(PollingThreads* threads, std::function<void()> function)
+      : threads_(threads), function_(std::move(function)) {}
+
+  void Start(double seconds) {
+    threads_->HandOver();
+    alarm_.Set(threads_->queue(),
+               std::chrono::system_clock::now() + std::chrono::microseconds(static_cast<int64_t>(
+                                                      std::min(seconds, kLongestSeconds) * 1e6)),
+               static_cast<PollingTag*>(this));
+  }
+  void Stop() { alarm_.Cancel(); }
+
+  void Run(bool ok) override {
+    std::shared_ptr<Timer> self;
+    {
+      std::lock_guard lock(threads_->mutex_);
+      const auto it = threads_->timers_.find(
+          std::shared_ptr<Timer>(std::shared_ptr<Timer>(), this));  // compares the pointer only
+      self = *it;
+      threads_->timers_.erase(it);
+    }
+    if (ok) function_();
+    function_ = nullptr;
+  }
+
+ private:
+  PollingThreads* const threads_;
+  std::function<void()> function_;
+  grpc::Alarm alarm_;
+};
+
+PollingThreads::User::User(PollingThreads& threads) : threads_(threads) {
+  std::lock_guard lock(threads_.mutex_);
+  ++threads_.users_;
+}
+
+PollingThreads::User::~User() {
+  std::lock_guard lock(threads_.mutex_);
+  --threads_.users_;
+  threads_.changed_.notify_all();
+}
+
+PollingThreads::PollingThreads(std::unique_ptr<grpc::CompletionQueue> queue)
+    : queue_(std::move(queue)) {
+  AddThread();
+  watcher_ = std::thread([this] { Watch(); });
+}
+
+void PollingThreads::Stop() {
+  std::set<std::shared_ptr<Timer>> timers;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return users_ == 0; });
+    if (stopping_) return;
+    stopping_ = true;
+    timers = timers_;
+  }
+  for (const std::shared_ptr<Timer>& timer : timers) timer->Stop();
+  timers.clear();
+  queue_->Shutdown();
+  changed_.notify_all();
+  watcher_.join();
+  for (size_t i = 0;; ++i) {
+    std::thread thread;
+    {
+      std::lock_guard lock(mutex_);
+      if (i == threads_.size()) break;
+      thread = std::move(threads_[i]);
+    }
+    thread.join();
+  }
+}
+
+std::shared_ptr<PollingThreads::Timer> PollingThreads::After(double seconds,
+                                                             std::function<void()> function) {
+  auto timer = std::make_shared<Timer>(this, std::move(function));
+  std::lock_guard lock(mutex_);
+  if (stopping_) return timer;
+  timers_.insert(timer);
+  timer->Start(seconds);
+  return timer;
+}
+
+void PollingThreads::Cancel(const std::shared_ptr<Timer>& timer) {
+  if (timer) timer->Stop();
+}
+
+void PollingThreads::EnsurePolled() {
+  if (watching_.load()) return;
+  std::lock_guard lock(mutex_);
+  watching_.store(true);
+  changed_.notify_all();
+}
+
+// One thread polls and runs callbacks. Another one that polled meanwhile would be woken by every event. So this
+// one looks whether a callback takes long, and only then lets another thread poll.
+void PollingThreads::Watch() {
+  std::unique_lock lock(mutex_);
+  int idle = 0;
+  while (!stopping_) {
+    if (!watching_.load()) {
+      changed_.wait(lock, [&] { return watching_.load() || stopping_; });
+      idle = 0;
+    }
+    const uint64_t events = events_.load();
+    changed_.wait_for(lock, kWatchInterval, [&] { return stopping_; });
+    if (events != events_.load()) {
+      idle = 0;
+    } else if (polling_.load() == 0) {
+      lock.unlock();
+      AddThread();
+      lock.lock();
+    } else if (++idle == kIdleWatches) {
+      watching_.store(false);
+      // An event that came just now has not seen that.
+      if (events != events_.load()) watching_.store(true);
+      idle = 0;
+    }
+  }
+}
+
+void PollingThreads::AddThread() {
+  std::lock_guard lock(mutex_);
+  if (stopping_ || threads_.size() - static_cast<size_t>(parked_) >= kMaxPollingThreads) return;
+  polling_.fetch_add(1);
+  if (parked_ > 0) {
+    --parked_;
+    ++unparked_;
+    changed_.notify_all();
+    return;
+  }
+  try {
+    threads_.emplace_back([this] { Poll(); });
+  } catch (const std::system_error&) {
+    polling_.fetch_sub(1);  // no more threads: receivers then wait for each other
+  }
+}
+
+void PollingThreads::Poll() {
+  void* tag;
+  bool ok;
+  while (queue_->Next(&tag, &ok)) {
+    (void)handed_over_.load(std::memory_order_acquire);
+    polling_.fetch_sub(1);
+    events_.fetch_add(1);
+    static_cast<PollingTag*>(tag)->Run(ok);
+    if (polling_.fetch_add(1) == 0) continue;
+    // Another thread has taken over.
+    polling_.fetch_sub(1);
+    std::unique_lock lock(mutex_);
+    ++parked_;
+    changed_.wait(lock, [&] { return unparked_ > 0 || stopping_; });
+    if (unparked_ > 0) {
+      --unparked_;
+    } else {
+      polling_.fetch_add(1);
+    }
+  }
+  polling_.fetch_sub(1);
+}
+
+}  // namespace penstock::remote

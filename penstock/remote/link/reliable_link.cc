@@ -1,0 +1,488 @@
+#include "penstock/remote/link/reliable_link.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/remote/protocol.pb.h"
+
+namespace penstock::remote {
+namespace {
+
+// What a message costs beside its bytes; so that a window bounds the number of empty messages, too.
+constexpr int64_t kMessageOverhead = 128;
+// A write in flight lets frames gather; the next write takes at most so many.
+constexpr size_t kMaxBatchBytes = size_t{1} << 20;
+constexpr size_t kMaxBatchFrames = 256;
+// Payloads up to this are copied into the batch: cheaper than a slice of their own.
+constexpr size_t kMaxCopiedBytes = 512;
+// An acknowledgment is sent alone after so many bytes, or so much time.
+constexpr int64_t kAckBytes = int64_t{256} << 10;
+constexpr double kAckSeconds = 0.002;
+// A frame that arrives damaged so often is not the network's doing.
+constexpr int kMaxStrikes = 3;
+
+int64_t CostOf(const std::string& header, const std::vector<Slice>& payload) {
+  int64_t bytes = kMessageOverhead + static_cast<int64_t>(header.size());
+  for (const Slice& slice : payload) bytes += static_cast<int64_t>(slice.size);
+  return bytes;
+}
+
+absl::Status ClosedError(const absl::Status& reason) {
+  return reason.ok() ? absl::CancelledError("the link is closed") : reason;
+}
+
+std::string SerializeStatus(const absl::Status& status) {
+  Status message;
+  message.set_code(static_cast<int>(status.code()));
+  message.set_message(std::string(status.message()));
+  return message.SerializeAsString();
+}
+
+absl::Status ParseStatus(const std::string& bytes) {
+  Status message;
+  if (!message.ParseFromString(bytes)) return absl::UnknownError("the peer closed the link");
+  return absl::Status(static_cast<absl::StatusCode>(message.code()), message.message());
+}
+
+}  // namespace
+
+ReliableLink::ReliableLink(PollingThreads& threads, Options options)
+    : threads_(threads), options_(std::move(options)), window_(options_.window_bytes) {}
+
+uint64_t ReliableLink::received() const {
+  std::lock_guard lock(mutex_);
+  return taken_;
+}
+
+bool ReliableLink::connected() const {
+  std::lock_guard lock(mutex_);
+  return stream_ != nullptr && !closed_;
+}
+
+bool ReliableLink::peer_closed() const {
+  std::lock_guard lock(mutex_);
+  return peer_closed_;
+}
+
+bool ReliableLink::delivers_on_this_thread() const {
+  std::lock_guard lock(mutex_);
+  return delivering_ && deliverer_ == std::this_thread::get_id();
+}
+
+void ReliableLink::set_window(int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  window_ = std::max<int64_t>(bytes, 1);
+}
+
+Link::Stats ReliableLink::stats() const {
+  std::lock_guard lock(mutex_);
+  Stats stats = stats_;
+  stats.unacknowledged_bytes = unacknowledged_;
+  stats.connected = stream_ != nullptr && !closed_;
+  return stats;
+}
+
+// ---- Connections ----
+
+Stream::Events ReliableLink::EventsFor(const std::shared_ptr<Stream>& stream) {
+  // The stream drops its events when it has ended, and with them these references.
+  const std::shared_ptr<ReliableLink> self = shared_from_this();
+  Stream* raw = stream.get();
+  return {
+      .opened = {},
+      .bytes =
+          [self, raw](const grpc::ByteBuffer& buffer) {
+            self->OnBytes(raw->shared_from_this(), buffer);
+          },
+      .written = [self, raw] { self->OnWritten(raw->shared_from_this()); },
+      .ended = [self, raw](
+                   const absl::Status& reason) { self->OnEnded(raw->shared_from_this(), reason); }};
+}
+
+absl::Status ReliableLink::Attach(std::shared_ptr<Stream> stream, uint64_t peer_received) {
+  std::vector<Outgoing> freed;
+  std::unique_lock lock(mutex_);
+  if (closed_) return ClosedError(*closed_);
+  if (peer_received < acknowledged_ || peer_received > last_sent_) {
+    return absl::DataLossError(
+        absl::StrCat("cannot resume the link: the peer has received message ", peer_received,
+                     ", but messages up to ", acknowledged_, " were acknowledged and up to ",
+                     last_sent_, " were sent"));
+  }
+  PENSTOCK_RETURN_IF_ERROR(AcceptAck(peer_received, &freed));
+  stats_.resent += static_cast<int64_t>(sent_);
+  sent_ = 0;
+  in_flight_ = 0;
+  stream_ = stream;
+  writing_ = false;
+  ack_sent_ = taken_;  // said by Hello
+  taken_bytes_ = 0;
+  if (was_attached_) {
+    stats_.reconnects += 1;
+    inbox_.push_back({.kind = Incoming::kReconnected});
+  }
+  was_attached_ = true;
+  lock.unlock();
+  freed.clear();
+  stream->Read();
+  lock.lock();
+  WriteMore(lock);
+  Deliver(lock);
+  return absl::OkStatus();
+}
+
+void ReliableLink::Detach(const absl::Status& reason) {
+  std::shared_ptr<Stream> stream;
+  {
+    std::lock_guard lock(mutex_);
+    stream = stream_;
+  }
+  if (!stream) return;
+  stream->Break(reason);
+  OnEnded(stream, reason);  // now, and not when gRPC has noticed
+}
+
+void ReliableLink::OnEnded(const std::shared_ptr<Stream>& stream, const absl::Status& reason) {
+  std::unique_lock lock(mutex_);
+  if (stream_ != stream) return;
+  stream_ = nullptr;
+  writing_ = false;
+  if (closed_) return;
+  inbox_.push_back({.kind = Incoming::kDisconnected, .status = reason});
+  lock.unlock();
+  if (options_.on_disconnected) options_.on_disconnected(reason);
+  lock.lock();
+  Deliver(lock);
+}
+
+// ---- Sending ----
+
+absl::Status ReliableLink::Send(Message message) { return Enqueue(std::move(message), true); }
+absl::Status ReliableLink::Post(Message message) { return Enqueue(std::move(message), false); }
+
+absl::Status ReliableLink::Enqueue(Message message, bool block) {
+  const int64_t bytes = CostOf(message.header, message.payload);
+  if (bytes - kMessageOverhead > options_.max_message_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("a message of ", bytes - kMessageOverhead,
+                                                     " bytes exceeds the link's limit of ",
+                                                     options_.max_message_bytes));
+  }
+  const uint32_t crc = PayloadCrc(message.payload);
+  std::unique_lock lock(mutex_);
+  if (block) {
+    changed_.wait(lock, [&] { return closed_ || closing_ || unacknowledged_ < window_; });
+  }
+  if (closed_) return ClosedError(*closed_);
+  if (closing_) return ClosedError(*closing_);
+  outgoing_.push_back({FrameType::kMessage, ++last_queued_, std::move(message.header),
+                       std::move(message.payload), crc, bytes});
+  unacknowledged_ += bytes;
+  stats_.messages_sent += 1;
+  stats_.bytes_sent += bytes - kMessageOverhead;
+  WriteMore(lock);
+  return absl::OkStatus();
+}
+
+bool ReliableLink::BuildBatch(grpc::ByteBuffer* batch) {
+  std::vector<grpc::Slice> slices;
+  std::string text;  // frames without large payloads, one after another
+  const auto flush = [&] {
+    if (!text.empty()) slices.emplace_back(text);
+    text.clear();
+  };
+  size_t bytes = 0, frames = 0;
+  while (sent_ < outgoing_.size() && bytes < kMaxBatchBytes && frames < kMaxBatchFrames &&
+         (in_flight_ == 0 || in_flight_ < window_)) {
+    const Outgoing& out = outgoing_[sent_];
+    const size_t payload_bytes =
+        static_cast<size_t>(out.bytes - kMessageOverhead) - out.header.size();
+    if (frames > 0 && bytes + static_cast<size_t>(out.bytes) > kMaxBatchBytes) break;
+    AppendFrame(out.type, out.sequence, taken_, out.header, payload_bytes, out.payload_crc, &text);
+    for (const Slice& slice : out.payload) {
+      if (slice.size <= kMaxCopiedBytes) {
+        text.append(reinterpret_cast<const char*>(slice.data), slice.size);
+      } else {
+        flush();
+        slices.push_back(GrpcSlice(slice));
+      }
+    }
+    last_sent_ = std::max(last_sent_, out.sequence);
+    in_flight_ += out.bytes;
+    bytes += static_cast<size_t>(out.bytes);
+    ++sent_, ++frames;
+  }
+  if (frames == 0) {
+    if (!ack_due_ || ack_sent_ == taken_) return false;
+    AppendFrame(FrameType::kAck, 0, taken_, "", 0, 0, &text);
+  }
+  flush();
+  ack_due_ = false;
+  ack_sent_ = taken_;
+  taken_bytes_ = 0;
+  *batch = grpc::ByteBuffer(slices.data(), slices.size());
+  return true;
+}
+
+void ReliableLink::WriteMore(std::unique_lock<std::mutex>& lock) {
+  if (!stream_ || writing_) return;
+  grpc::ByteBuffer batch;
+  if (!BuildBatch(&batch)) return;
+  writing_ = true;
+  const std::shared_ptr<Stream> stream = stream_;
+  lock.unlock();
+  stream->Write(batch);
+  lock.lock();
+}
+
+void ReliableLink::OnWritten(const std::shared_ptr<Stream>& stream) {
+  std::unique_lock lock(mutex_);
+  if (stream_ != stream) return;
+  writing_ = false;
+  WriteMore(lock);
+}
+
+// ---- Receiving ----
+
+void ReliableLink::OnBytes(const std::shared_ptr<Stream>& stream, const grpc::ByteBuffer& buffer) {
+  // Only this thread reads from the stream, until the Read below.
+  std::vector<Frame> frames;
+  absl::Status error;
+  FrameParser parser(SlicesOf(buffer), options_.max_message_bytes);
+  for (;;) {
+    Frame frame;
+    const absl::StatusOr<bool> more = parser.Next(&frame);
+    if (!more.ok()) error = more.status();
+    if (!more.ok() || !*more) break;
+    frames.push_back(std::move(frame));
+  }
+  std::vector<Outgoing> freed;  // destroyed without the lock: it may be much memory
+  std::unique_lock lock(mutex_);
+  if (stream_ != stream) return;
+  for (Frame& frame : frames) {
+    const absl::Status accepted = Accept(std::move(frame), &freed);
+    if (!accepted.ok()) error = accepted;
+    if (!accepted.ok()) break;
+  }
+  if (!freed.empty()) changed_.notify_all();
+  if (error.ok() && peer_closed_ && close_acknowledged_) {
+    // Both sides have closed, and both know.
+    lock.unlock();
+    return stream->Break(absl::OkStatus());
+  }
+  if (!error.ok()) {
+    Strike(stream, error, lock);
+  } else {
+    // The next read goes out first: acknowledgments are seen while the receiver works.
+    lock.unlock();
+    stream->Read();
+    lock.lock();
+  }
+  WriteMore(lock);  // the window may have opened
+  Deliver(lock);
+}
+
+absl::Status ReliableLink::Accept(Frame frame, std::vector<Outgoing>* freed) {
+  PENSTOCK_RETURN_IF_ERROR(AcceptAck(frame.ack, freed));
+  if (frame.type == FrameType::kAck) return absl::OkStatus();
+  if (frame.type != FrameType::kMessage && frame.type != FrameType::kClose) {
+    return absl::DataLossError("malformed frame: a second Hello");
+  }
+  if (closed_) return absl::OkStatus();
+  if (frame.sequence <= accepted_) return absl::OkStatus();  // sent again, but it had arrived
+  if (frame.sequence != accepted_ + 1) {
+    return absl::DataLossError(absl::StrCat("message ", frame.sequence, " arrived after message ",
+                                            accepted_, ": messages are missing"));
+  }
+  const int64_t bytes = CostOf(frame.header, frame.payload);
+  if (inbox_bytes_ > 0 && inbox_bytes_ + bytes > window_ + options_.max_message_bytes) {
+    return absl::ResourceExhaustedError("the peer exceeds the window");
+  }
+  accepted_ = frame.sequence;
+  strikes_ = 0;
+  inbox_bytes_ += bytes;
+  Incoming item{.kind = Incoming::kMessage, .sequence = frame.sequence, .bytes = bytes};
+  if (frame.type == FrameType::kClose) {
+    item.kind = Incoming::kPeerCloses;
+    item.status = ParseStatus(frame.header);
+  } else {
+    item.message = {.header = std::move(frame.header), .payload = std::move(frame.payload)};
+    stats_.messages_received += 1;
+    stats_.bytes_received += bytes - kMessageOverhead;
+  }
+  inbox_.push_back(std::move(item));
+  return absl::OkStatus();
+}
+
+absl::Status ReliableLink::AcceptAck(uint64_t ack, std::vector<Outgoing>* freed) {
+  if (ack > last_sent_) {
+    return absl::DataLossError(absl::StrCat("the peer acknowledges message ", ack,
+                                            "; the last one that was sent is ", last_sent_));
+  }
+  close_acknowledged_ = closing_ && ack >= last_queued_;
+  if (closed_) return absl::OkStatus();  // nothing is kept any more
+  while (acknowledged_ < ack) {
+    Outgoing& out = outgoing_.front();
+    acknowledged_ = out.sequence;
+    unacknowledged_ -= out.bytes;
+    if (sent_ > 0) --sent_, in_flight_ -= out.bytes;
+    const bool closed = out.type == FrameType::kClose;
+    freed->push_back(std::move(out));
+    outgoing_.pop_front();
+    if (!closed) continue;
+    // The peer knows. What is left is done by Deliver.
+    closed_ = *closing_;
+    inbox_.push_back({.kind = Incoming::kClosed, .status = *closing_});
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+void ReliableLink::Strike(const std::shared_ptr<Stream>& stream, const absl::Status& error,
+                          std::unique_lock<std::mutex>& lock) {
+  const bool hopeless = ++strikes_ >= kMaxStrikes;
+  lock.unlock();
+  if (hopeless) {
+    Fail(absl::DataLossError(absl::StrCat("the same message arrived damaged ", kMaxStrikes,
+                                          " times: ", error.message())));
+  } else {
+    stream->Break(error);
+    OnEnded(stream, error);
+  }
+  lock.lock();
+}
+
+void ReliableLink::Deliver(std::unique_lock<std::mutex>& lock) {
+  if (delivering_ || inbox_.empty()) return;
+  const std::shared_ptr<ReliableLink> self = shared_from_this();
+  const PollingThreads::Blocking blocking(threads_);
+  delivering_ = true;
+  deliverer_ = std::this_thread::get_id();
+  while (!inbox_.empty() && !told_closed_) {
+    Incoming item = std::move(inbox_.front());
+    inbox_.pop_front();
+    lock.unlock();
+    switch (item.kind) {
+      case Incoming::kMessage:
+        options_.receiver->OnMessage(std::move(item.message));
+        break;
+      case Incoming::kDisconnected:
+        options_.receiver->OnDisconnected(item.status);
+        break;
+      case Incoming::kReconnected:
+        options_.receiver->OnReconnected();
+        break;
+      case Incoming::kPeerCloses:
+        break;
+      case Incoming::kClosed:
+        options_.receiver->OnClosed(item.status);
+        if (options_.on_closed) options_.on_closed(item.status);
+        break;
+    }
+    lock.lock();
+    Taken(item, lock);
+  }
+  delivering_ = false;
+  deliverer_ = {};
+}
+
+void ReliableLink::Taken(const Incoming& item, std::unique_lock<std::mutex>& lock) {
+  if (item.kind == Incoming::kClosed) {
+    told_closed_ = true;
+    changed_.notify_all();
+    const std::shared_ptr<Stream> stream = stream_;
+    if (!stream) return;
+    // The side that closed ends the stream, so that the other one's acknowledgment is not lost with it.
+    if (peer_closed_) {
+      threads_.After(kCloseSeconds, [weak = std::weak_ptr<Stream>(stream)] {
+        if (const auto stream = weak.lock()) stream->Break(absl::OkStatus());
+      });
+      return;
+    }
+    lock.unlock();
+    stream->Break(absl::OkStatus());
+    lock.lock();
+    return;
+  }
+  if (item.sequence == 0) return;
+  taken_ = item.sequence;
+  taken_bytes_ += item.bytes;
+  inbox_bytes_ -= item.bytes;
+  if (item.kind == Incoming::kPeerCloses) {
+    peer_closed_ = true;
+    ack_due_ = true;
+    WriteMore(lock);
+    return CloseWith(item.status, lock);
+  }
+  if (taken_bytes_ >= std::min(kAckBytes, window_ / 4)) {
+    ack_due_ = true;
+    WriteMore(lock);
+  } else if (inbox_.empty()) {
+    ScheduleAck();
+  }
+}
+
+void ReliableLink::ScheduleAck() {
+  if (ack_scheduled_ || ack_sent_ == taken_) return;
+  ack_scheduled_ = true;
+  threads_.After(kAckSeconds, [weak = weak_from_this()] {
+    const std::shared_ptr<ReliableLink> self = weak.lock();
+    if (!self) return;
+    std::unique_lock lock(self->mutex_);
+    self->ack_scheduled_ = false;
+    self->ack_due_ = self->ack_sent_ != self->taken_;
+    self->WriteMore(lock);
+  });
+}
+
+// ---- Closing ----
+
+void ReliableLink::Close(const absl::Status& reason) {
+  std::unique_lock lock(mutex_);
+  if (closed_ || closing_) return;
+  closing_ = reason;
+  changed_.notify_all();
+  std::string header = SerializeStatus(reason);
+  const int64_t bytes = CostOf(header, {});
+  outgoing_.push_back({FrameType::kClose, ++last_queued_, std::move(header), {}, 0, bytes});
+  unacknowledged_ += bytes;
+  threads_.After(kCloseSeconds, [weak = weak_from_this(), reason] {
+    if (const std::shared_ptr<ReliableLink> self = weak.lock()) self->Fail(reason);
+  });
+  WriteMore(lock);
+}
+
+void ReliableLink::Fail(const absl::Status& reason) {
+  std::unique_lock lock(mutex_);
+  CloseWith(reason, lock);
+}
+
+void ReliableLink::CloseWith(const absl::Status& reason, std::unique_lock<std::mutex>& lock) {
+  if (closed_) return;
+  closed_ = reason;
+  inbox_.push_back({.kind = Incoming::kClosed, .status = reason});
+  std::deque<Outgoing> dropped = std::move(outgoing_);
+  outgoing_.clear();
+  sent_ = 0;
+  in_flight_ = unacknowledged_ = 0;
+  changed_.notify_all();
+  lock.unlock();
+  dropped.clear();
+  // The receiver is called on a thread of the link, never on the one that closes it.
+  threads_.Run([self = shared_from_this()] {
+    std::unique_lock lock(self->mutex_);
+    self->Deliver(lock);
+  });
+  lock.lock();
+}
+
+void ReliableLink::WaitClosed() {
+  std::unique_lock lock(mutex_);
+  if (delivering_ && deliverer_ == std::this_thread::get_id()) return;
+  changed_.wait(lock, [&] { return told_closed_; });
+}
+
+}  // namespace penstock::remote

@@ -1,0 +1,140 @@
+// ReliableLink: a Link over streams that may break. It numbers, keeps, acknowledges and resends; who opens
+// streams (link_client.cc, link_server.cc) attaches each new one after Hello.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+
+#include "penstock/remote/link/frame.h"
+#include "penstock/remote/link/link.h"
+#include "penstock/remote/link/polling_threads.h"
+#include "penstock/remote/link/stream.h"
+
+namespace penstock::remote {
+
+class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLink> {
+ public:
+  struct Options {
+    LinkReceiver* receiver = nullptr;
+    int64_t window_bytes = int64_t{64}
+                           << 20;  // that it sends without an acknowledgment, and that it receives
+    int64_t max_message_bytes = kMaxMessageBytes;
+    // The link has lost its stream, and needs another one.
+    std::function<void(const absl::Status& reason)> on_disconnected;
+    // The receiver has been told OnClosed.
+    std::function<void(const absl::Status& reason)> on_closed;
+  };
+  // Must be owned by a shared_ptr.
+  ReliableLink(PollingThreads& threads, Options options);
+
+  // Sequence number of the last message that the receiver has taken: for Hello.
+  uint64_t received() const;
+  // Goes on with a stream on which both sides have said Hello, the peer with `peer_received`. The stream has
+  // no read or write outstanding. DATA_LOSS if the peer's number is impossible.
+  absl::Status Attach(std::shared_ptr<Stream> stream, uint64_t peer_received);
+  // Breaks the current stream, if any.
+  void Detach(const absl::Status& reason);
+  // For events of the stream that is attached.
+  Stream::Events EventsFor(const std::shared_ptr<Stream>& stream);
+  // The window of each direction, as Hello said.
+  void set_window(int64_t bytes);
+
+  absl::Status Send(Message message) override;
+  absl::Status Post(Message message) override;
+  void Close(const absl::Status& reason) override;
+  Stats stats() const override;
+
+  // Closes at once, without telling the peer.
+  void Fail(const absl::Status& reason);
+  // How long a link waits for its peer when it closes.
+  static constexpr double kCloseSeconds = 2;
+  // Waits until the receiver has been told OnClosed, except within a call of it.
+  void WaitClosed();
+  bool connected() const;
+  bool peer_closed() const;  // by Close, and not because of a failure
+  bool delivers_on_this_thread() const;
+
+ private:
+  // A message on its way out; kept until it is acknowledged.
+  struct Outgoing {
+    FrameType type;
+    uint64_t sequence;
+    std::string header;
+    std::vector<Slice> payload;
+    uint32_t payload_crc;
+    int64_t bytes;
+  };
+  // A call that the receiver will get.
+  struct Incoming {
+    enum Kind { kMessage, kPeerCloses, kDisconnected, kReconnected, kClosed } kind;
+    Message message = {};
+    absl::Status status = {};
+    uint64_t sequence = 0;
+    int64_t bytes = 0;
+  };
+
+  absl::Status Enqueue(Message message, bool block);
+  void OnBytes(const std::shared_ptr<Stream>& stream, const grpc::ByteBuffer& buffer);
+  void OnWritten(const std::shared_ptr<Stream>& stream);
+  void OnEnded(const std::shared_ptr<Stream>& stream, const absl::Status& reason);
+  // The rest is called with the mutex held. Accept takes a received frame; released messages go to `freed`.
+  absl::Status Accept(Frame frame, std::vector<Outgoing>* freed);
+  absl::Status AcceptAck(uint64_t ack, std::vector<Outgoing>* freed);
+  // A damaged frame: breaks the connection, and the link if it happens again and again.
+  void Strike(const std::shared_ptr<Stream>& stream, const absl::Status& error,
+              std::unique_lock<std::mutex>& lock);
+  // Writes what may be written. Unlocks meanwhile.
+  void WriteMore(std::unique_lock<std::mutex>& lock);
+  bool BuildBatch(grpc::ByteBuffer* batch);
+  // Calls the receiver, unless another thread does. Unlocks meanwhile.
+  void Deliver(std::unique_lock<std::mutex>& lock);
+  void Taken(const Incoming& item, std::unique_lock<std::mutex>& lock);
+  void CloseWith(const absl::Status& reason, std::unique_lock<std::mutex>& lock);
+  void ScheduleAck();
+
+  PollingThreads& threads_;
+  const Options options_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+
+  std::shared_ptr<Stream> stream_;  // null: disconnected
+  bool was_attached_ = false;
+  bool writing_ = false;
+
+  // Outgoing: the first `sent_` of `outgoing_` have been written to the stream, `in_flight_` bytes.
+  std::deque<Outgoing> outgoing_;
+  size_t sent_ = 0;
+  int64_t in_flight_ = 0, unacknowledged_ = 0;
+  uint64_t last_queued_ = 0, last_sent_ = 0, acknowledged_ = 0;
+  int64_t window_;
+
+  // Incoming.
+  std::deque<Incoming> inbox_;
+  int64_t inbox_bytes_ = 0;
+  uint64_t accepted_ = 0, taken_ = 0, ack_sent_ = 0;
+  int64_t taken_bytes_ = 0;  // not yet acknowledged
+  bool ack_due_ = false, ack_scheduled_ = false;
+  int strikes_ = 0;  // damaged frames since the last message
+  bool delivering_ = false;
+  std::thread::id deliverer_;
+
+  std::optional<absl::Status> closing_;  // Close was called
+  std::optional<absl::Status> closed_;
+  bool told_closed_ = false;
+  bool peer_closed_ = false;  // its last message has been taken
+  bool close_acknowledged_ = false;
+  Stats stats_;
+};
+
+}  // namespace penstock::remote

@@ -1,0 +1,433 @@
+// Who may use a worker, and what strangers can do to it: nothing, while a session goes on undisturbed.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "penstock/base/status.h"
+#include "penstock/base/testing/sanitized.h"
+#include "penstock/remote/link/certificates.h"
+#include "penstock/remote/link/credentials.h"
+#include "penstock/remote/link/frame.h"
+#include "penstock/remote/link/link_client.h"
+#include "penstock/remote/link/link_server.h"
+#include "penstock/remote/link/stream.h"
+#include "penstock/remote/testing/link_sessions.h"
+
+namespace penstock::remote {
+namespace security_test {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    char name[] = "/tmp/penstock_security_XXXXXX";
+    path_ = mkdtemp(name);
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  std::string File(const std::string& name) const { return absl::StrCat(path_, "/", name); }
+  std::string Write(const std::string& name, const std::string& text, mode_t mode) const {
+    std::ofstream(File(name)) << text;
+    chmod(File(name).c_str(), mode);
+    return File(name);
+  }
+
+ private:
+  std::string path_;
+};
+
+int ConnectTo(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  return fd;
+}
+
+// Sends bytes on a new connection and waits until the server has closed it.
+void ExpectClosed(int port, const std::string& bytes) {
+  const int fd = ConnectTo(port);
+  (void)!send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  char buffer[256];
+  while (recv(fd, buffer, sizeof(buffer), 0) > 0) continue;
+  close(fd);
+}
+
+struct Session {
+  RecordingReceiver control, bulk;
+  std::unique_ptr<SessionLinks> links;
+};
+
+absl::StatusOr<std::unique_ptr<Session>> Open(RemoteOptions options) {
+  if (options.connect_seconds > 5) options.connect_seconds = 5;
+  options.note = [](absl::string_view) {};
+  auto session = std::make_unique<Session>();
+  PENSTOCK_ASSIGN_OR_RETURN(session->links, ConnectLinks(options, {.control = &session->control,
+                                                                   .bulk = &session->bulk}));
+  return session;
+}
+
+void ExpectWorks(Session& session) {
+  const size_t before = session.control.messages().size();
+  ASSERT_TRUE(session.links->control().Send({.header = "still here"}).ok());
+  EXPECT_EQ(session.control.WaitForMessages(before + 1).back(), "echo still here|");
+  EXPECT_EQ(session.links->control().stats().reconnects, 0);
+}
+
+class LinkSecurity : public testing::Test {
+ protected:
+  absl::Status Start(LinkServerOptions options) {
+    if (options.listen == LinkServerOptions().listen) options.listen = "127.0.0.1:0";
+    options.log = log_.function();
+    PENSTOCK_ASSIGN_OR_RETURN(server_, LinkServer::Start(options, &handler_));
+    return absl::OkStatus();
+  }
+  std::string Address(bool tls = false) const {
+    return absl::StrCat(tls ? "grpcs://" : "grpc://", server_->address());
+  }
+  int port() const { return PortOf(server_->address()); }
+
+  TemporaryFolder folder_;
+  LogLines log_;
+  EchoHandler handler_;
+  std::unique_ptr<LinkServer> server_;
+};
+
+TEST_F(LinkSecurity, RefusesPlaintextOnOtherAddressesThanLoopback) {
+  const absl::Status status = Start({.listen = "0.0.0.0:0"});
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "plaintext is for loopback only")) << status;
+}
+
+TEST_F(LinkSecurity, RefusesToListenToOthersWithoutAuthentication) {
+  ASSERT_TRUE(MakeCertificates(folder_.File("c"), {"localhost"}).ok());
+  const absl::Status status = Start({.listen = "0.0.0.0:0",
+                                     .certificate = folder_.File("c/server.pem"),
+                                     .key = folder_.File("c/server.key")});
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "without authentication")) << status;
+}
+
+TEST_F(LinkSecurity, UsesTlsForAddressesThatAreNotLoopback) {
+  EXPECT_TRUE(ParseEndpoint("grpc://203.0.113.7:8470")->secure);
+  EXPECT_TRUE(ParseEndpoint("grpcs://127.0.0.1:8470")->secure);
+  EXPECT_FALSE(ParseEndpoint("grpc://127.0.0.1:8470")->secure);
+  EXPECT_FALSE(ParseEndpoint("grpc://[::1]:8470")->secure);
+  for (const char* bad : {"tpu1:8470", "grpc://tpu1", "grpc://:1", "grpc://a:b", "grpc://a:70000",
+                          "grpc://::1:80", "http://a:1", "grpc://a/b:1"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseEndpoint(bad).status())) << bad;
+  }
+}
+
+TEST_F(LinkSecurity, ChecksTheToken) {
+  ASSERT_TRUE(Start({.token = "correct-horse"}).ok());
+  const auto good =
+      Open({.address = Address(), .token_file = folder_.Write("good", "correct-horse\n", 0600)});
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_EQ(handler_.session(0).peer.identity, "token");
+  const auto wrong =
+      Open({.address = Address(), .token_file = folder_.Write("wrong", "correct-house\n", 0600)});
+  EXPECT_TRUE(absl::IsUnauthenticated(wrong.status())) << wrong.status();
+  EXPECT_TRUE(absl::IsUnauthenticated(Open({.address = Address()}).status()));
+  EXPECT_TRUE(absl::IsUnauthenticated(DescribeWorker({.address = Address()}).status()));
+  EXPECT_TRUE(absl::StrContains(log_.WaitFor("rejected a client"), "wrong bearer token"));
+  EXPECT_EQ(handler_.opened(), 1);
+  ExpectWorks(**good);
+}
+
+TEST_F(LinkSecurity, RefusesTokenFilesThatOthersMayRead) {
+  EXPECT_TRUE(absl::IsFailedPrecondition(ReadToken(folder_.Write("open", "x", 0644)).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ReadToken(folder_.Write("empty", "\n", 0600)).status()));
+  EXPECT_TRUE(absl::IsFailedPrecondition(ReadToken(folder_.Write("two", "a b", 0600)).status()));
+  EXPECT_TRUE(absl::IsNotFound(ReadToken(folder_.File("none")).status()));
+  EXPECT_EQ(*ReadToken(folder_.Write("good", " abc \n", 0600)), "abc");
+}
+
+TEST_F(LinkSecurity, ConnectsByCertificatesOfBothSides) {
+  const std::string dir = folder_.File("c"), other = folder_.File("other");
+  ASSERT_TRUE(MakeCertificates(dir, {"127.0.0.1", "localhost"}).ok());
+  ASSERT_TRUE(MakeCertificates(other, {"127.0.0.1"}).ok());
+  ASSERT_TRUE(Start({.certificate = dir + "/server.pem",
+                     .key = dir + "/server.key",
+                     .client_ca = dir + "/ca.pem"})
+                  .ok());
+  const auto good = Open({.address = Address(true),
+                          .ca = dir + "/ca.pem",
+                          .certificate = dir + "/client.pem",
+                          .key = dir + "/client.key"});
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_EQ(handler_.session(0).peer.identity, "certificate penstock client");
+  // The worker's certificate is of another authority.
+  const auto stranger = Open({.address = Address(true),
+                              .ca = other + "/ca.pem",
+                              .certificate = dir + "/client.pem",
+                              .key = dir + "/client.key"});
+  EXPECT_TRUE(absl::IsUnauthenticated(stranger.status())) << stranger.status();
+  // The client's is, and there is none.
+  EXPECT_FALSE(Open({.address = Address(true),
+                     .ca = dir + "/ca.pem",
+                     .certificate = other + "/client.pem",
+                     .key = other + "/client.key",
+                     .connect_seconds = 0.3})
+                   .ok());
+  EXPECT_FALSE(
+      Open({.address = Address(true), .ca = dir + "/ca.pem", .connect_seconds = 0.3}).ok());
+  EXPECT_EQ(handler_.opened(), 1);
+  ExpectWorks(**good);
+}
+
+TEST_F(LinkSecurity, MakesCertificatesOnce) {
+  const std::string dir = folder_.File("c");
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeCertificates(dir, {})));
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeCertificates(dir, {"a,IP:1.2.3.4"})));
+  ASSERT_TRUE(MakeCertificates(dir, {"tpu1", "10.0.0.7", "::1"}).ok());
+  for (const char* key : {"ca.key", "server.key", "client.key"}) {
+    struct stat info = {};
+    ASSERT_EQ(stat(absl::StrCat(dir, "/", key).c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0600u);
+  }
+  EXPECT_TRUE(absl::IsAlreadyExists(MakeCertificates(dir, {"tpu1"})));
+}
+
+TEST_F(LinkSecurity, ClosesConnectionsThatDoNotSpeakHttp2) {
+  ASSERT_TRUE(Start({}).ok());
+  const auto session = Open({.address = Address()});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ExpectClosed(port(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_TRUE(absl::StrContains(log_.WaitFor("closed a connection"), "does not speak HTTP/2"));
+  ExpectClosed(port(), std::string("\x16\x03\x01\x02\x00\x01", 6));
+  ExpectClosed(port(), std::string(4096, '\xff'));
+  ExpectClosed(port(), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string(4096, '\xff'));
+  ExpectClosed(port(), "PRI nonsense nonsense nonsense nonsense nonsense");
+  ExpectWorks(**session);
+  EXPECT_LE(log_.lines().size(), 2u);
+}
+
+TEST_F(LinkSecurity, ClosesConnectionsThatSayNothing) {
+  ASSERT_TRUE(Start({.hello_seconds = 0.2}).ok());
+  const auto session = Open({.address = Address()});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ExpectClosed(port(), "");
+  log_.WaitFor("it sent nothing for 0.2 s");
+  ExpectClosed(port(), "P");
+  ExpectClosed(port(), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");  // no settings
+  ExpectWorks(**session);
+}
+
+TEST_F(LinkSecurity, BoundsTheNumberOfConnections) {
+  ASSERT_TRUE(Start({.max_connections = 20}).ok());
+  const auto session = Open({.address = Address()});
+  ASSERT_TRUE(session.ok()) << session.status();
+  std::vector<int> connections;
+  const int64_t count = base::FewerIfSanitized(1000);
+  for (int64_t i = 0; i < count; ++i) connections.push_back(ConnectTo(port()));
+  EXPECT_TRUE(absl::StrContains(log_.WaitFor("limit of 20 connections"), "127.0.0.1"));
+  ExpectWorks(**session);
+  for (const int fd : connections) close(fd);
+  // There is room again, once the listener has seen that.
+  const auto again = Open({.address = Address()});
+  EXPECT_TRUE(again.ok()) << again.status();
+  EXPECT_LE(log_.lines().size(), 5u);
+}
+
+// One stream, as a client of another make opens it.
+class RawStream {
+ public:
+  explicit RawStream(const std::string& address) {
+    auto channel = grpc::CreateChannel(address, grpc::InsecureChannelCredentials());
+    stub_ = std::make_unique<grpc::GenericStub>(channel);
+    stream_ = stub_->PrepareCall(&context_, kConnectMethod, &queue_);
+    stream_->StartCall(nullptr);
+    EXPECT_TRUE(Next());
+  }
+  ~RawStream() {
+    context_.TryCancel();
+    queue_.Shutdown();
+    void* tag;
+    bool ok;
+    while (queue_.Next(&tag, &ok)) continue;
+  }
+  bool Write(const std::string& bytes) {
+    const grpc::Slice slice(bytes);
+    stream_->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    return Next();
+  }
+  bool Read() {
+    grpc::ByteBuffer buffer;
+    stream_->Read(&buffer, nullptr);
+    if (!Next()) return false;
+    slices_ = SlicesOf(buffer);
+    return true;
+  }
+  HelloReply Reply() {
+    Frame frame;
+    HelloReply reply;
+    FrameParser parser(slices_);
+    EXPECT_TRUE(parser.Next(&frame).value_or(false));
+    EXPECT_TRUE(reply.ParseFromString(frame.header));
+    return reply;
+  }
+  absl::Status Finish() {
+    grpc::Status status;
+    stream_->Finish(&status, nullptr);
+    (void)Next();
+    return FromGrpc(status);
+  }
+
+ private:
+  bool Next() {
+    void* tag;
+    bool ok = false;
+    return queue_.Next(&tag, &ok) && ok;
+  }
+  grpc::CompletionQueue queue_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::GenericStub> stub_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
+  std::vector<Slice> slices_;
+};
+
+std::string HelloFrame(const Hello& hello) {
+  std::string frame;
+  AppendFrame(FrameType::kHello, 0, 0, hello.SerializeAsString(), 0, 0, &frame);
+  return frame;
+}
+
+Hello GoodHello() {
+  Hello hello;
+  hello.set_min_version(1);
+  hello.set_max_version(1);
+  return hello;
+}
+
+TEST_F(LinkSecurity, SaysBothVersionRanges) {
+  ASSERT_TRUE(Start({}).ok());
+  RawStream stream(server_->address());
+  Hello hello;
+  hello.set_min_version(7);
+  hello.set_max_version(9);
+  ASSERT_TRUE(stream.Write(HelloFrame(hello)));
+  ASSERT_TRUE(stream.Read());
+  const HelloReply reply = stream.Reply();
+  EXPECT_EQ(reply.version(), 0u);
+  EXPECT_TRUE(
+      absl::StrContains(reply.status().message(), "the client speaks 7 to 9, this worker 1 to 1"))
+      << reply.status().message();
+}
+
+TEST_F(LinkSecurity, RejectsAHelloThatIsNone) {
+  ASSERT_TRUE(Start({}).ok());
+  const auto session = Open({.address = Address()});
+  ASSERT_TRUE(session.ok()) << session.status();
+  Hello large = GoodHello();
+  large.set_host(std::string(70000, 'x'));
+  for (const std::string& bytes : {std::string("garbage"), std::string(), HelloFrame(large),
+                                   HelloFrame(GoodHello()).substr(0, 20)}) {
+    RawStream stream(server_->address());
+    ASSERT_TRUE(stream.Write(bytes));
+    EXPECT_FALSE(stream.Read());
+    EXPECT_FALSE(stream.Finish().ok());
+  }
+  ExpectWorks(**session);
+  EXPECT_EQ(handler_.opened(), 1);
+}
+
+TEST_F(LinkSecurity, CutsAClientThatSaysNoHello) {
+  ASSERT_TRUE(Start({.hello_seconds = 0.2}).ok());
+  RawStream stream(server_->address());
+  EXPECT_FALSE(stream.Read());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(stream.Finish()));
+}
+
+TEST_F(LinkSecurity, BreaksTheConnectionAtAFrameThatClaims4GiB) {
+  ASSERT_TRUE(Start({}).ok());
+  const auto session = Open({.address = Address()});
+  ASSERT_TRUE(session.ok()) << session.status();
+  std::string frame;
+  AppendFrame(FrameType::kMessage, 1, 0, "x", 0xffffffffu, 0, &frame);
+  RawStream stream(server_->address());
+  ASSERT_TRUE(stream.Write(HelloFrame(GoodHello())));
+  ASSERT_TRUE(stream.Read());
+  ASSERT_TRUE(stream.Write(frame));
+  EXPECT_FALSE(stream.Read());
+  EXPECT_TRUE(absl::StrContains(stream.Finish().message(), "a frame claims 4294967296 bytes"));
+  ExpectWorks(**session);
+}
+
+TEST_F(LinkSecurity, EndsALinkWhoseMessageArrivesDamagedAgainAndAgain) {
+  ASSERT_TRUE(Start({}).ok());
+  std::string session;
+  std::string damaged;
+  const uint32_t crc = PayloadCrc({SliceOf("payload")});
+  AppendFrame(FrameType::kMessage, 1, 0, "x", 7, crc, &damaged);
+  damaged += "paxload";
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    RawStream stream(server_->address());
+    Hello hello = GoodHello();
+    hello.set_session(session);
+    ASSERT_TRUE(stream.Write(HelloFrame(hello)));
+    ASSERT_TRUE(stream.Read());
+    session = stream.Reply().session();
+    ASSERT_TRUE(stream.Write(damaged));
+    while (stream.Read()) continue;
+  }
+  EXPECT_TRUE(absl::IsDataLoss(handler_.WaitForEnd(0)));
+  EXPECT_TRUE(handler_.session(0).control.messages().empty());
+}
+
+TEST_F(LinkSecurity, DropsMessagesThatArriveTwiceAndBreaksAtAGap) {
+  ASSERT_TRUE(Start({}).ok());
+  RawStream stream(server_->address());
+  ASSERT_TRUE(stream.Write(HelloFrame(GoodHello())));
+  ASSERT_TRUE(stream.Read());
+  std::string frames;
+  for (const uint64_t sequence : {1, 2, 1, 2, 3, 3}) {
+    AppendFrame(FrameType::kMessage, sequence, 0, absl::StrCat(sequence), 0, 0, &frames);
+  }
+  ASSERT_TRUE(stream.Write(frames));
+  RecordingReceiver& control = handler_.session(0).control;
+  EXPECT_EQ(control.WaitForMessages(3), (std::vector<std::string>{"1|", "2|", "3|"}));
+  frames.clear();
+  AppendFrame(FrameType::kMessage, 5, 0, "5", 0, 0, &frames);
+  ASSERT_TRUE(stream.Write(frames));
+  while (stream.Read()) continue;
+  // The reason, or CANCELLED if an acknowledgment was being written.
+  EXPECT_FALSE(stream.Finish().ok());
+  EXPECT_EQ(control.messages().size(), 3u);
+}
+
+TEST_F(LinkSecurity, TellsHoldersOfCertificatesAndTokensApart) {
+  const std::string dir = folder_.File("c");
+  ASSERT_TRUE(MakeCertificates(dir, {"127.0.0.1"}).ok());
+  ASSERT_TRUE(Start({.certificate = dir + "/server.pem",
+                     .key = dir + "/server.key",
+                     .client_ca = dir + "/ca.pem",
+                     .token = "secret"})
+                  .ok());
+  const auto mine = Open({.address = Address(true),
+                          .ca = dir + "/ca.pem",
+                          .certificate = dir + "/client.pem",
+                          .key = dir + "/client.key"});
+  ASSERT_TRUE(mine.ok()) << mine.status();
+  const auto theirs = Open({.address = Address(true),
+                            .ca = dir + "/ca.pem",
+                            .token_file = folder_.Write("token", "secret", 0600)});
+  ASSERT_TRUE(theirs.ok()) << theirs.status();
+  EXPECT_EQ(handler_.session(0).peer.identity, "certificate penstock client");
+  EXPECT_EQ(handler_.session(1).peer.identity, "token");
+}
+
+}  // namespace security_test
+}  // namespace penstock::remote

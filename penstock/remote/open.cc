@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+#include "penstock/base/status.h"
+#include "penstock/remote/client.h"
+#include "penstock/remote/client/device_client.h"
+#include "penstock/remote/link/link_client.h"
+#include "penstock/remote/resolver.h"
+
+namespace penstock::remote {
+namespace {
+
+std::string FromEnvironment(const std::string& given, const char* name) {
+  if (!given.empty()) return given;
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+absl::StatusOr<std::shared_ptr<runtime::Client>> OpenFromRuntime(
+    const runtime::ClientOptions& options) {
+  return OpenRemoteClient({.address = options.device});
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<runtime::Client>> OpenRemoteClient(const RemoteOptions& given) {
+  RemoteOptions options = given;
+  PENSTOCK_ASSIGN_OR_RETURN(options.address, ParseAddress(given.address));
+  options.ca = FromEnvironment(given.ca, "PENSTOCK_REMOTE_CA");
+  options.certificate = FromEnvironment(given.certificate, "PENSTOCK_REMOTE_CERTIFICATE");
+  options.key = FromEnvironment(given.key, "PENSTOCK_REMOTE_KEY");
+  options.token_file = FromEnvironment(given.token_file, "PENSTOCK_REMOTE_TOKEN_FILE");
+  if (const char* const take = std::getenv("PENSTOCK_REMOTE_TAKE_OVER");
+      take != nullptr && std::strcmp(take, "1") == 0) {
+    options.take_over = true;
+  }
+  // Negative: no session was opened yet. DeviceClient connects once at a time.
+  return DeviceClient::Open(
+      [options, reconnect = -1.0](const DeviceClient::Receivers& receivers) mutable
+      -> absl::StatusOr<std::unique_ptr<SessionLinks>> {
+        RemoteOptions now = options;
+        if (reconnect >= 0) now.connect_seconds = std::max(options.connect_seconds, reconnect);
+        PENSTOCK_ASSIGN_OR_RETURN(
+            std::unique_ptr<SessionLinks> links,
+            ConnectLinks(now, receivers, reconnect < 0 ? Opening::kFirst : Opening::kAgain));
+        reconnect = links->reconnect_seconds();
+        return links;
+      });
+}
+
+}  // namespace penstock::remote
+
+// The room's CMakeLists.txt makes the linker keep this symbol, and with it this file.
+extern "C" const bool penstock_remote_registration =
+    penstock::runtime::RegisterClientOpener("grpc://", penstock::remote::OpenFromRuntime) &&
+    penstock::runtime::RegisterClientOpener("grpcs://", penstock::remote::OpenFromRuntime);

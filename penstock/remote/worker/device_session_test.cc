@@ -1,0 +1,461 @@
+#include "penstock/remote/worker/device_session.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "penstock/remote/protocol.pb.h"
+#include "penstock/remote/testing/fake_client.h"
+#include "penstock/remote/wire/wire_types.h"
+
+namespace penstock::remote {
+namespace device_session_test {
+
+using testing::HasSubstr;
+
+// Keeps what the session sends.
+class RecordingLink : public Link {
+ public:
+  absl::Status Send(Message message) override { return Post(std::move(message)); }
+  absl::Status Post(Message message) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (closed_.has_value()) return *closed_;
+    sent_.push_back(std::move(message));
+    changed_.notify_all();
+    return absl::OkStatus();
+  }
+  void Close(const absl::Status& reason) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!closed_.has_value()) closed_ = reason;
+  }
+  Stats stats() const override { return {}; }
+
+  // The `index`th message, when it has been sent.
+  Message WaitFor(size_t index) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return sent_.size() > index; });
+    return sent_[index];
+  }
+  size_t size() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return sent_.size();
+  }
+  // Why the session closed the link; OK if it did not.
+  absl::Status closed() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return closed_.value_or(absl::OkStatus());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Message> sent_;
+  std::optional<absl::Status> closed_;
+};
+
+// A session on a FakeClient, and the messages of a client that may do anything.
+class DeviceSessionTest : public testing::Test {
+ protected:
+  void SetUp() override { Open({}); }
+  void TearDown() override { Close(); }
+
+  void Open(const SessionLimits& limits) {
+    Close();
+    control_ = std::make_unique<RecordingLink>();
+    bulk_ = std::make_unique<RecordingLink>();
+    session_ = std::make_unique<DeviceSession>(std::make_shared<FakeClient>(),
+                                               DeviceSessionOptions{.limits = limits});
+    session_->Attach(control_.get(), bulk_.get());
+    replies_ = 0;
+  }
+  void Close() {
+    if (session_ == nullptr) return;
+    session_->control_receiver()->OnClosed(absl::OkStatus());
+    session_->bulk_receiver()->OnClosed(absl::OkStatus());
+    session_ = nullptr;
+  }
+
+  static std::vector<Slice> Bytes(const std::string& bytes) {
+    const auto owner = std::make_shared<const std::string>(bytes);
+    return {{owner, reinterpret_cast<const std::byte*>(owner->data()), owner->size()}};
+  }
+  void Send(const Request& request, const std::string& payload = "") {
+    ControlMessage message;
+    *message.mutable_request() = request;
+    session_->control_receiver()->OnMessage(
+        {.header = message.SerializeAsString(), .payload = Bytes(payload)});
+  }
+  void SendChunk(uint64_t id, int64_t offset, int64_t total, const std::string& bytes) {
+    Chunk chunk;
+    chunk.set_id(id);
+    chunk.set_offset(offset);
+    chunk.set_total(total);
+    session_->bulk_receiver()->OnMessage(
+        {.header = chunk.SerializeAsString(), .payload = Bytes(bytes)});
+  }
+  // Sends a request with an id, and returns its reply.
+  absl::StatusOr<Message> Call(Request request, const std::string& payload = "") {
+    request.set_id(100 + replies_);
+    Send(request, payload);
+    return NextReply();
+  }
+  absl::StatusOr<Message> NextReply() {
+    Message sent = control_->WaitFor(replies_++);
+    ControlMessage message;
+    EXPECT_TRUE(message.ParseFromString(sent.header));
+    const absl::Status status = FromMessage(message.reply().status());
+    if (!status.ok()) return status;
+    return sent;
+  }
+
+  static Request PutRequest(uint64_t handle, int64_t elements, bool inlined) {
+    Request request;
+    Put::Tensor& tensor = *request.mutable_put()->add_tensors();
+    tensor.set_buffer(handle);
+    *tensor.mutable_type() = ToMessage(ir::TensorType{base::DType::kU8, {elements}});
+    tensor.set_inlined(inlined);
+    return request;
+  }
+  static Request GetRequest(uint64_t handle) {
+    Request request;
+    request.mutable_get()->set_buffer(handle);
+    return request;
+  }
+  static Request CompileRequest(uint64_t handle, bool donates = false) {
+    ir::Program program;
+    program.name = "step";
+    program.text = "module {}";
+    program.parameters = program.results = {{base::DType::kU8, {4}}};
+    if (donates) program.alias = {0};
+    Request request;
+    request.mutable_compile()->set_executable(handle);
+    *request.mutable_compile()->mutable_program() = ToMessage(program);
+    request.mutable_compile()->add_devices(0);
+    return request;
+  }
+  static Request ExecuteRequest(uint64_t program, uint64_t argument, uint64_t result) {
+    Request request;
+    request.mutable_execute()->set_executable(program);
+    request.mutable_execute()->add_arguments(argument);
+    request.mutable_execute()->add_results(result);
+    return request;
+  }
+  std::string TextOf(const absl::StatusOr<Message>& message) {
+    if (!message.ok()) return std::string(message.status().message());
+    std::string bytes(message->payload_bytes(), '\0');
+    CopyPayload(message->payload, reinterpret_cast<std::byte*>(bytes.data()));
+    return bytes;
+  }
+
+  std::unique_ptr<RecordingLink> control_, bulk_;
+  std::unique_ptr<DeviceSession> session_;
+  size_t replies_ = 0;
+};
+
+TEST_F(DeviceSessionTest, ReturnsInlinedTensor) {
+  Send(PutRequest(1, 4, true), "abcd");
+  EXPECT_EQ(TextOf(Call(GetRequest(1))), "abcd");
+  EXPECT_EQ(session_->stats().buffers, 1);
+  EXPECT_EQ(session_->stats().buffer_bytes, 4);
+}
+
+TEST_F(DeviceSessionTest, RequestWaitsForUploadThatItUses) {
+  Send(PutRequest(1, 4, false));
+  Request get = GetRequest(1);
+  get.set_id(7);
+  Send(get);
+  SendChunk(1, 0, 4, "ab");
+  EXPECT_EQ(control_->size(), 0u);
+  SendChunk(1, 2, 4, "cd");
+  EXPECT_EQ(TextOf(NextReply()), "abcd");
+}
+
+TEST_F(DeviceSessionTest, RequestThatUsesNoUploadDoesNotWait) {
+  Send(PutRequest(1, 4, true), "abcd");
+  Send(PutRequest(2, 4, false));
+  EXPECT_EQ(TextOf(Call(GetRequest(1))), "abcd");
+}
+
+TEST_F(DeviceSessionTest, AcceptsChunksBeforeTheirPut) {
+  SendChunk(1, 0, 4, "abcd");
+  Send(PutRequest(1, 4, false));
+  EXPECT_EQ(TextOf(Call(GetRequest(1))), "abcd");
+}
+
+TEST_F(DeviceSessionTest, ExecutesAndFetchesWithTheReply) {
+  ASSERT_TRUE(Call(CompileRequest(1)).ok());
+  Send(PutRequest(2, 4, true), "abcd");
+  Request execute = ExecuteRequest(1, 2, 3);
+  execute.mutable_execute()->add_fetch(0);
+  EXPECT_EQ(TextOf(Call(execute)), std::string(4, '\0'));
+  EXPECT_EQ(session_->stats().executions, 1);
+  EXPECT_EQ(session_->stats().buffers, 2);
+}
+
+TEST_F(DeviceSessionTest, ErrorOfAnExecutionIsReturnedByItsResults) {
+  ASSERT_TRUE(Call(CompileRequest(1)).ok());
+  Send(PutRequest(2, 5, true), "abcde");
+  Send(ExecuteRequest(1, 2, 3));
+  EXPECT_THAT(TextOf(Call(GetRequest(3))), HasSubstr("expected uint8[4], got uint8[5]"));
+  Send(ExecuteRequest(1, 3, 4));
+  EXPECT_THAT(TextOf(Call(GetRequest(4))), HasSubstr("expected uint8[4], got uint8[5]"));
+  EXPECT_TRUE(control_->closed().ok());
+}
+
+TEST_F(DeviceSessionTest, DonatedArgumentIsGone) {
+  ASSERT_TRUE(Call(CompileRequest(1, /*donates=*/true)).ok());
+  Send(PutRequest(2, 4, true), "abcd");
+  Send(ExecuteRequest(1, 2, 3));
+  EXPECT_THAT(TextOf(Call(GetRequest(2))), HasSubstr("unknown handle 2"));
+  EXPECT_EQ(session_->stats().buffers, 1);
+}
+
+TEST_F(DeviceSessionTest, DeletesBeforeTheRequest) {
+  Send(PutRequest(1, 4, true), "abcd");
+  Request request = PutRequest(2, 4, true);
+  request.add_delete_(1);
+  Send(request, "efgh");
+  EXPECT_EQ(session_->stats().buffers, 1);
+  EXPECT_EQ(TextOf(Call(GetRequest(2))), "efgh");
+}
+
+TEST_F(DeviceSessionTest, SendsLargeTensorInChunks) {
+  const int64_t size = kChunkBytes + 10;
+  SendChunk(1, 0, size, std::string(kChunkBytes, 'a'));
+  SendChunk(1, kChunkBytes, size, std::string(10, 'b'));
+  Send(PutRequest(1, size, false));
+  Request get = GetRequest(1);
+  get.set_id(9);
+  Send(get);
+  EXPECT_EQ(bulk_->WaitFor(0).payload_bytes(), static_cast<size_t>(kChunkBytes));
+  Chunk chunk;
+  const Message last = bulk_->WaitFor(1);
+  ASSERT_TRUE(chunk.ParseFromString(last.header));
+  EXPECT_EQ(chunk.id(), 9u);
+  EXPECT_EQ(chunk.offset(), kChunkBytes);
+  EXPECT_EQ(chunk.total(), size);
+  EXPECT_EQ(TextOf(last), std::string(10, 'b'));
+}
+
+// ---- Requests that break the protocol ----
+
+TEST_F(DeviceSessionTest, RejectsUnknownHandles) {
+  EXPECT_THAT(TextOf(Call(GetRequest(42))), HasSubstr("unknown handle 42"));
+  Request await;
+  await.mutable_await()->set_buffer(42);
+  EXPECT_THAT(TextOf(Call(await)), HasSubstr("unknown handle 42"));
+  Send(ExecuteRequest(42, 43, 44));
+  EXPECT_THAT(TextOf(Call(GetRequest(44))), HasSubstr("unknown handle 42"));
+  EXPECT_TRUE(control_->closed().ok());
+}
+
+TEST_F(DeviceSessionTest, DoubleDeleteEndsTheSession) {
+  Send(PutRequest(1, 4, true), "abcd");
+  Request request;
+  request.add_delete_(1);
+  Send(request);
+  EXPECT_TRUE(control_->closed().ok());
+  Send(request);
+  EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("unknown handle 1"));
+  EXPECT_FALSE(bulk_->closed().ok());
+}
+
+TEST_F(DeviceSessionTest, HandleInUseEndsTheSession) {
+  Send(PutRequest(1, 4, true), "abcd");
+  Send(PutRequest(1, 4, true), "abcd");
+  EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("handle 1 is in use"));
+}
+
+TEST_F(DeviceSessionTest, PayloadThatDoesNotFitEndsTheSession) {
+  Send(PutRequest(1, 4, true), "abc");
+  EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("4 bytes in a message of 3"));
+  Open({});
+  Send(PutRequest(1, 4, true), "abcde");
+  EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("belong to no tensor"));
+}
+
+TEST_F(DeviceSessionTest, OverlappingAndMissingChunksEndTheSession) {
+  SendChunk(1, 0, 8, "abcd");
+  SendChunk(1, 2, 8, "ef");
+  EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("expected offset 4"));
+  Open({});
+  SendChunk(1, 4, 8, "abcd");
+  EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("expected offset 0"));
+}
+
+TEST_F(DeviceSessionTest, AbsurdNumbersOfChunksEndTheSession) {
+  for (const auto& [offset, total] : std::vector<std::pair<int64_t, int64_t>>{
+           {-1, 8}, {0, -1}, {0, 0}, {INT64_MAX, 8}, {6, 8}, {INT64_MIN, INT64_MAX}}) {
+    Open({});
+    SendChunk(1, offset, total, "abcd");
+    EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("invalid numbers"));
+  }
+}
+
+TEST_F(DeviceSessionTest, ChangedTotalEndsTheSession) {
+  SendChunk(1, 0, 8, "abcd");
+  SendChunk(1, 4, 9, "efgh");
+  EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("the total was 8"));
+}
+
+TEST_F(DeviceSessionTest, UploadOfAnotherSizeIsAnErrorOfTheBuffer) {
+  SendChunk(1, 0, 4, "abcd");
+  Send(PutRequest(1, 5, false));
+  EXPECT_THAT(TextOf(Call(GetRequest(1))),
+              HasSubstr("5 bytes is uploaded in chunks of a total of 4"));
+  EXPECT_EQ(session_->stats().buffer_bytes, 0);
+}
+
+TEST_F(DeviceSessionTest, InvalidTypesEndTheSession) {
+  const auto reason = [&](const std::string& dtype, std::vector<int64_t> dims) {
+    Open({});
+    Request request = PutRequest(1, 4, true);
+    TensorType& type = *request.mutable_put()->mutable_tensors(0)->mutable_type();
+    type.set_dtype(dtype);
+    type.clear_dims();
+    for (const int64_t dim : dims) type.add_dims(dim);
+    Send(request, "abcd");
+    return std::string(control_->closed().message());
+  };
+  EXPECT_THAT(reason("uint8", {-4}), HasSubstr("negative extent"));
+  EXPECT_THAT(reason("uint8", {INT64_MAX, INT64_MAX}), HasSubstr("too many"));
+  EXPECT_THAT(reason("float64", {INT64_MAX}), HasSubstr("too many"));
+  EXPECT_THAT(reason("uint8", std::vector<int64_t>(9, 1)), HasSubstr("rank 9"));
+  EXPECT_THAT(reason("string", {1}), HasSubstr("string"));
+  EXPECT_THAT(reason("nonsense", {1}), HasSubstr("nonsense"));
+}
+
+TEST_F(DeviceSessionTest, RejectsExecutionWithOtherCounts) {
+  ASSERT_TRUE(Call(CompileRequest(1)).ok());
+  Request execute = ExecuteRequest(1, 2, 3);
+  execute.mutable_execute()->add_arguments(2);
+  EXPECT_THAT(TextOf(Call(execute)), HasSubstr("2 arguments and 1 results"));
+  execute = ExecuteRequest(1, 2, 4);
+  execute.mutable_execute()->add_results(4);
+  EXPECT_THAT(TextOf(Call(execute)), HasSubstr("one handle for two results"));
+  execute = ExecuteRequest(1, 2, 5);
+  execute.mutable_execute()->add_fetch(1);
+  EXPECT_THAT(TextOf(Call(execute)), HasSubstr("result 1 to fetch"));
+}
+
+TEST_F(DeviceSessionTest, RejectsFlagsThatNamePaths) {
+  Request compile = CompileRequest(1);
+  Flag& flag = *compile.mutable_compile()->add_xla_flags();
+  flag.set_name("xla_dump_to");
+  flag.set_value("/tmp");
+  const absl::StatusOr<Message> reply = Call(compile);
+  EXPECT_TRUE(absl::IsPermissionDenied(reply.status())) << reply.status();
+  flag.set_name("xla_gpu_autotune_level");
+  EXPECT_TRUE(absl::IsPermissionDenied(Call(compile).status()));
+  flag.set_value("2");
+  EXPECT_TRUE(Call(compile).ok());
+}
+
+TEST_F(DeviceSessionTest, RejectsDevicesOfOthers) {
+  Request compile = CompileRequest(1);
+  compile.mutable_compile()->set_devices(0, 7);
+  EXPECT_THAT(TextOf(Call(compile)), HasSubstr("device 7"));
+  compile.mutable_compile()->clear_devices();
+  EXPECT_THAT(TextOf(Call(compile)), HasSubstr("1 replicas, but 0 devices"));
+}
+
+TEST_F(DeviceSessionTest, RejectsUnknownRequest) {
+  Request request;
+  request.mutable_save();
+  EXPECT_TRUE(absl::IsUnimplemented(Call(request).status()));
+}
+
+TEST_F(DeviceSessionTest, GarbageEndsTheSession) {
+  session_->control_receiver()->OnMessage({.header = "\xff\xff", .payload = {}});
+  EXPECT_FALSE(control_->closed().ok());
+  Open({});
+  session_->bulk_receiver()->OnMessage({.header = "\xff\xff", .payload = {}});
+  EXPECT_FALSE(control_->closed().ok());
+}
+
+// ---- Limits ----
+
+TEST_F(DeviceSessionTest, LimitsNameThemselves) {
+  Open({.max_buffer_bytes = 6, .max_tensor_bytes = 5});
+  Send(PutRequest(1, 6, true), "abcdef");
+  EXPECT_THAT(TextOf(Call(GetRequest(1))), HasSubstr("max_tensor_bytes"));
+  Send(PutRequest(2, 4, true), "abcd");
+  SendChunk(3, 0, 4, "abcd");
+  Send(PutRequest(3, 4, false));
+  EXPECT_THAT(TextOf(Call(GetRequest(3))), HasSubstr("max_buffer_bytes"));
+  ASSERT_TRUE(Call(CompileRequest(4)).ok());
+  Send(ExecuteRequest(4, 2, 5));
+  EXPECT_THAT(TextOf(Call(GetRequest(5))), HasSubstr("max_buffer_bytes"));
+  EXPECT_EQ(session_->stats().buffer_bytes, 4);
+}
+
+TEST_F(DeviceSessionTest, LimitsNumberOfUploadsProgramsAndBuffers) {
+  Open({.max_buffers = 2, .max_programs = 1, .max_program_bytes = 9, .max_uploads = 1});
+  ASSERT_TRUE(Call(CompileRequest(1)).ok());
+  EXPECT_THAT(TextOf(Call(CompileRequest(2))), HasSubstr("max_programs"));
+  Request large = CompileRequest(3);
+  large.mutable_compile()->mutable_program()->set_text("module {  }");
+  EXPECT_THAT(TextOf(Call(large)), HasSubstr("max_program_bytes"));
+  SendChunk(5, 0, 4, "ab");
+  SendChunk(6, 0, 4, "ab");
+  EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("max_uploads"));
+  Open({.max_buffers = 2});
+  for (uint64_t handle : {1, 2, 3}) Send(PutRequest(handle, 4, true), "abcd");
+  EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("max_buffers"));
+}
+
+TEST_F(DeviceSessionTest, RejectedUploadLeavesNothingBehind) {
+  Open({.max_uploads = 1});
+  Send(PutRequest(1, 4, false));
+  EXPECT_THAT(TextOf(Call(PutRequest(2, 4, false))), HasSubstr("max_uploads"));
+  EXPECT_THAT(TextOf(Call(GetRequest(2))), HasSubstr("unknown handle 2"));
+  // The handle is free for a program, which waits for its text.
+  Request compile = CompileRequest(2);
+  compile.set_id(7);
+  compile.mutable_compile()->mutable_program()->clear_text();
+  compile.mutable_compile()->set_text_bytes(9);
+  Send(compile);
+  SendChunk(1, 0, 4, "abcd");
+  EXPECT_EQ(control_->size(), replies_);
+  SendChunk(2, 0, 9, "module {}");
+  EXPECT_TRUE(NextReply().ok());
+  EXPECT_TRUE(control_->closed().ok());
+}
+
+TEST_F(DeviceSessionTest, OnlyRequestsThatStillWaitCountAgainstTheLimitOfBytes) {
+  // 64 MiB each, of 256 that may wait. The next request that waits is always sent before the last one
+  // is ready, so that the queue is never empty.
+  const std::vector<Slice> large = Bytes(std::string(size_t{64} << 20, '\0'));
+  ControlMessage message;
+  message.mutable_request()->mutable_free_memory();
+  Send(PutRequest(1, 4, false));
+  Request first = GetRequest(1);
+  first.set_id(9);
+  Send(first);
+  for (uint64_t handle = 1; handle <= 8; ++handle) {
+    session_->control_receiver()->OnMessage(
+        {.header = message.SerializeAsString(), .payload = large});
+    Send(PutRequest(handle + 1, 4, false));
+    Request get = GetRequest(handle + 1);
+    get.set_id(handle);
+    Send(get);
+    SendChunk(handle, 0, 4, "abcd");
+    ASSERT_TRUE(control_->closed().ok()) << control_->closed();
+  }
+}
+
+TEST_F(DeviceSessionTest, TellsOfDraining) {
+  session_->NotifyDraining("SIGTERM", 30);
+  ControlMessage message;
+  ASSERT_TRUE(message.ParseFromString(control_->WaitFor(0).header));
+  EXPECT_EQ(message.notice().draining().reason(), "SIGTERM");
+  EXPECT_EQ(message.notice().draining().deadline_seconds(), 30);
+}
+
+}  // namespace device_session_test
+}  // namespace penstock::remote

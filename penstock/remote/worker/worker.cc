@@ -1,0 +1,458 @@
+#include "penstock/remote/worker/worker.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include <unistd.h>
+
+#include "penstock/base/clock.h"
+#include "penstock/base/status.h"
+#include "penstock/remote/link/credentials.h"
+#include "penstock/remote/link/link_server.h"
+#include "penstock/remote/protocol.pb.h"
+#include "penstock/remote/worker/maintenance.h"
+#include "penstock/remote/worker/session_table.h"
+#include "penstock/remote/worker/worker_info.h"
+#include "penstock/remote/worker/worker_log.h"
+
+namespace penstock::remote {
+namespace {
+
+constexpr size_t kLogLines = 20;   // in a description
+constexpr int kTakeOverTries = 4;  // others may come in between
+
+std::string HostName() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
+}
+
+uint64_t RandomEpoch() {
+  std::random_device random;
+  return (uint64_t{random()} << 32 | random()) | 1;
+}
+
+// "1 device", "8 devices".
+std::string Devices(size_t count) {
+  return absl::StrCat(count, count == 1 ? " device" : " devices");
+}
+
+absl::Status CheckOptions(const WorkerOptions& options) {
+  if (absl::StrContains(options.device, "://")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a worker serves devices of its own machine, but the device is the address ",
+                     options.device, "; use cpu, gpu or tpu"));
+  }
+  for (const auto* prefixes : {&options.readable, &options.writable}) {
+    for (const std::string& prefix : *prefixes) {
+      if (prefix.empty() || prefix.back() != '/') {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the prefix '", prefix, "' does not end in '/', so it would also allow ",
+                         prefix, "-other; write ", prefix, "/"));
+      }
+    }
+  }
+  if (options.lease_seconds < 1 || options.drain_seconds < 0 || options.max_sessions < 1) {
+    return absl::InvalidArgumentError(
+        "a worker's lease and number of sessions must be at least 1, its drain at least 0");
+  }
+  return absl::OkStatus();
+}
+
+std::string Security(const WorkerOptions& options) {
+  if (options.certificate.empty()) {
+    return options.token_file.empty() ? "plaintext (loopback only)"
+                                      : "plaintext with a token (loopback only)";
+  }
+  std::vector<std::string> words = {"TLS"};
+  if (!options.client_ca.empty()) words.push_back("client certificates");
+  if (!options.token_file.empty()) words.push_back("a token");
+  return absl::StrJoin(words, ", ");
+}
+
+}  // namespace
+
+class Worker::Impl : public LinkServerHandler {
+ public:
+  explicit Impl(const WorkerOptions& options) : options_(options) {}
+
+  ~Impl() override {
+    watch_ = nullptr;
+    server_ = nullptr;  // ends all sessions; afterwards nothing calls this object
+    if (log_ != nullptr && ready_) log_->End(end_reason_.empty() ? "by request" : end_reason_);
+  }
+
+  // The port is bound before the devices are opened, which may take a minute: who connects meanwhile waits.
+  absl::Status Start() {
+    PENSTOCK_RETURN_IF_ERROR(CheckOptions(options_));
+    LinkServerOptions link{.listen = options_.listen,
+                           .certificate = options_.certificate,
+                           .key = options_.key,
+                           .client_ca = options_.client_ca};
+    link.max_connections = options_.max_connections;
+    link.window_bytes = options_.window_bytes;
+    link.log = [this](absl::string_view line) { log_->Line(line); };
+    if (!options_.token_file.empty()) {
+      PENSTOCK_ASSIGN_OR_RETURN(link.token, ReadToken(options_.token_file));
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(
+        log_, WorkerLog::Open({.path = options_.log_file, .to_stderr = options_.log_to_stderr}));
+    absl::StatusOr<std::unique_ptr<LinkServer>> server = LinkServer::Start(link, this);
+    absl::Status status = server.status();
+    if (status.ok()) {
+      server_ = *std::move(server);
+      status = OpenDevices();
+    }
+    if (!status.ok()) {
+      log_->End(absl::StrCat("it could not start: ", status.message()));
+      GiveUp(status);
+      return status;
+    }
+    if (!log_->previous_end().empty()) log_->Line(log_->previous_end());
+    log_->Line(Summary());
+    SetReady();
+    watch_ =
+        std::make_unique<MaintenanceWatch>(MaintenanceWatchOptions{.host = options_.metadata_host},
+                                           [this](const std::string& reason) { Drain(reason); });
+    return absl::OkStatus();
+  }
+
+  const std::string& address() const { return server_->address(); }
+
+  std::string Summary() const {
+    return absl::StrCat(client_->platform(), ", ", Devices(client_->devices().size()),
+                        ", listening on ", address(), ", ", Security(options_));
+  }
+
+  void Drain(const std::string& reason) {
+    std::vector<std::shared_ptr<Session>> sessions;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (drain_deadline_.has_value() || stopped_) return;
+      drain_deadline_ = Now() + std::chrono::seconds(options_.drain_seconds);
+      drain_reason_ = end_reason_ = reason;
+      for (const auto& [id, session] : sessions_) {
+        if (session->opened) sessions.push_back(session);
+      }
+    }
+    server_->Drain(absl::StrCat("the worker is ending: ", reason));
+    log_->Line(absl::StrCat("draining (", reason, "): no new sessions; ", sessions.size(),
+                            " open, ending in at most ", options_.drain_seconds, " s"));
+    for (const auto& session : sessions) NotifyDraining(*session);
+    changed_.notify_all();
+  }
+
+  void Stop(const std::string& reason) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stopped_ = true;
+      end_reason_ = reason;
+    }
+    changed_.notify_all();
+  }
+
+  void Wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return stopped_ || drain_deadline_.has_value(); });
+    if (stopped_) return;
+    changed_.wait_until(lock, *drain_deadline_, [this] { return stopped_ || sessions_.empty(); });
+  }
+
+  // ---- LinkServerHandler ----
+
+  absl::StatusOr<OpenedSession> OpenSession(const Hello& hello, const Peer& peer) override {
+    PENSTOCK_RETURN_IF_ERROR(AwaitReady());
+    SessionClaim claim{.host = hello.host(),
+                       .user = hello.user(),
+                       .owner = OwnerOf(hello, peer),
+                       .take_over = hello.take_over(),
+                       .devices = hello.devices()};
+    absl::StatusOr<SessionTable::Admitted> admitted = Admit(claim);
+    if (!admitted.ok()) {
+      log_->Line(absl::StrCat("rejected ", NameOf(claim), ": ", admitted.status().message()));
+      return admitted.status();
+    }
+    auto session = std::make_shared<Session>();
+    session->claim = claim;
+    const bool all = admitted->devices.size() == client_->devices().size();
+    session->device = std::make_unique<DeviceSession>(
+        client_, DeviceSessionOptions{.devices = all ? std::vector<int>() : admitted->devices,
+                                      .limits = options_.limits,
+                                      .readable = options_.readable,
+                                      .writable = options_.writable});
+    OpenedSession opened;
+    opened.control = session->device->control_receiver();
+    opened.bulk = session->device->bulk_receiver();
+    opened.reply.set_session(admitted->id);
+    opened.reply.set_epoch(epoch_);
+    opened.reply.set_lease_seconds(options_.lease_seconds);
+    *opened.reply.mutable_worker() = Info(admitted->devices);
+    log_->Line(absl::StrCat("session ", ShortId(admitted->id), " opened by ", NameOf(claim), ", ",
+                            Printable(peer.address), ", ", Printable(peer.identity), ": ",
+                            Devices(admitted->devices.size())));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    sessions_[admitted->id] = std::move(session);
+    return opened;
+  }
+
+  void SessionOpened(const std::string& id, Link* control, Link* bulk) override {
+    const std::shared_ptr<Session> session = Find(id);
+    if (session == nullptr) return;
+    session->device->Attach(control, bulk);
+    bool draining = false;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      session->control = control;
+      session->bulk = bulk;
+      session->opened = true;
+      draining = drain_deadline_.has_value();
+    }
+    if (draining) NotifyDraining(*session);
+  }
+
+  absl::Status ResumeSession(const std::string& id, const Hello& hello, const Peer&) override {
+    PENSTOCK_RETURN_IF_ERROR(AwaitReady());
+    if (Find(id) != nullptr) return absl::OkStatus();
+    log_->Line(absl::StrCat("rejected ", Printable(hello.user()), " at ", Printable(hello.host()),
+                            ": it resumes session ", ShortId(id), ", which is unknown"));
+    const std::string& end = log_->previous_end();
+    return absl::DataLossError(absl::StrCat(
+        "the worker at ", server_->address(), " does not know session ", ShortId(id),
+        ": it was started again, or the session has ended", end.empty() ? "" : "; ", end));
+  }
+
+  DescribeReply Describe(const Peer&) override {
+    DescribeReply reply;
+    if (!AwaitReady().ok()) return reply;
+    std::vector<int> all(client_->devices().size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+    *reply.mutable_worker() = Info(all);
+    for (const SessionEntry& entry : table_->List()) *reply.add_sessions() = SessionMessage(entry);
+    for (std::string& line : log_->Tail(kLogLines)) reply.add_log_lines(std::move(line));
+    reply.set_log_bytes(log_->bytes());
+    reply.set_uptime_seconds(base::Clock::Real()->Seconds() - started_);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    reply.set_draining(drain_deadline_.has_value());
+    reply.set_drain_reason(drain_reason_);
+    return reply;
+  }
+
+  void SessionConnected(const std::string& id) override {
+    table_->SetConnected(id, true);
+    log_->Line(absl::StrCat("session ", ShortId(id), " connected"));
+  }
+
+  void SessionDisconnected(const std::string& id, const absl::Status& reason) override {
+    table_->SetConnected(id, false);
+    log_->Line(absl::StrCat("session ", ShortId(id), " lost its connection (", reason.message(),
+                            "); its state stays for ", options_.lease_seconds, " s"));
+  }
+
+  void SessionEnded(const std::string& id, const absl::Status& reason) override {
+    std::shared_ptr<Session> session = Find(id);
+    if (session == nullptr) return;
+    const SessionStats stats = session->device->stats();
+    {
+      // Describe reads the links' numbers, which end with this call.
+      const std::lock_guard<std::mutex> lock(mutex_);
+      session->control = session->bulk = nullptr;
+    }
+    // Frees the memory before another session gets the devices.
+    session->device = nullptr;
+    table_->Remove(id);
+    const std::string why =
+        reason.ok() ? "by its client" : absl::StrCat("(", reason.message(), ")");
+    log_->Line(
+        absl::StrCat("session ", ShortId(id), " ended ", why, " after ", stats.executions,
+                     " executions; freed ", stats.buffers, " buffers, ",
+                     absl::StrFormat("%.1f MB", static_cast<double>(stats.buffer_bytes) / 1e6)));
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      sessions_.erase(id);
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  struct Session {
+    SessionClaim claim;
+    std::unique_ptr<DeviceSession> device;
+    Link* control = nullptr;  // guarded by mutex_, as the following
+    Link* bulk = nullptr;
+    bool opened = false;
+  };
+
+  static std::chrono::steady_clock::time_point Now() { return std::chrono::steady_clock::now(); }
+
+  // Without credentials, the user of this machine is all there is to tell owners apart.
+  static std::string OwnerOf(const Hello& hello, const Peer& peer) {
+    if (peer.identity != "loopback") return peer.identity;
+    return absl::StrCat("loopback ", Printable(hello.user()));
+  }
+  static std::string NameOf(const SessionClaim& claim) {
+    return absl::StrCat(Printable(claim.user), " at ", Printable(claim.host));
+  }
+
+  absl::Status OpenDevices() {
+    client_ = options_.client;
+    if (client_ == nullptr) {
+      PENSTOCK_ASSIGN_OR_RETURN(
+          client_,
+          runtime::OpenClient({.device = options_.device, .cpu_devices = options_.cpu_devices}));
+    }
+    client_info_ = DescribeClient(*client_);
+    table_ = std::make_unique<SessionTable>(SessionTableOptions{
+        .platform = client_->platform(),
+        .address = server_->address(),
+        .devices = static_cast<int>(client_->devices().size()),
+        .share = options_.share,
+        .max_sessions = options_.max_sessions,
+        .last_request = [this](const std::string& id) { return LastRequest(id); }});
+    return absl::OkStatus();
+  }
+
+  void SetReady() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ready_ = true;
+    }
+    changed_.notify_all();
+  }
+  void GiveUp(const absl::Status& status) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      failure_ = status;
+    }
+    changed_.notify_all();
+  }
+  // Until the devices are open.
+  absl::Status AwaitReady() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return ready_ || !failure_.ok(); });
+    if (!failure_.ok()) {
+      return absl::UnavailableError(
+          absl::StrCat("the worker cannot open its devices: ", failure_.message()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<SessionTable::Admitted> Admit(const SessionClaim& claim) {
+    for (int i = 0; i < kTakeOverTries; ++i) {
+      absl::StatusOr<SessionTable::Admitted> admitted = table_->Admit(claim);
+      if (!admitted.ok() || admitted->ends.empty()) return admitted;
+      for (const std::string& id : admitted->ends) {
+        log_->Line(absl::StrCat("session ", ShortId(id), " is taken over by ", NameOf(claim)));
+        PENSTOCK_RETURN_IF_ERROR(server_->EndSession(
+            id, absl::AbortedError(absl::StrCat("session ", ShortId(id), " was taken over by ",
+                                                NameOf(claim), " (--take-over)"))));
+        // A session whose links never opened has no SessionEnded.
+        if (Find(id) == nullptr) table_->Remove(id);
+      }
+    }
+    return absl::AbortedError("other clients took the devices meanwhile; try again");
+  }
+
+  std::shared_ptr<Session> Find(const std::string& id) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = sessions_.find(id);
+    return found == sessions_.end() ? nullptr : found->second;
+  }
+
+  double LastRequest(const std::string& id) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end() || !found->second->opened) return -1;
+    // SessionEnded destroys it after it took the links away.
+    if (found->second->control == nullptr) return -1;
+    return found->second->device->stats().last_request_seconds;
+  }
+
+  void NotifyDraining(Session& session) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (session.control == nullptr || !drain_deadline_.has_value()) return;
+    const auto left = std::chrono::ceil<std::chrono::seconds>(*drain_deadline_ - Now());
+    session.device->NotifyDraining(drain_reason_, std::max<int64_t>(0, left.count()));
+  }
+
+  WorkerInfo Info(const std::vector<int>& devices) const {
+    WorkerInfo info = client_info_;
+    info.clear_devices();
+    for (const int device : devices) *info.add_devices() = client_info_.devices(device);
+    info.set_host(host_);
+    info.set_previous_end(log_->previous_end());
+    for (const std::string& prefix : options_.readable) info.add_readable(prefix);
+    for (const std::string& prefix : options_.writable) info.add_writable(prefix);
+    return info;
+  }
+
+  SessionInfo SessionMessage(const SessionEntry& entry) {
+    SessionInfo info;
+    info.set_session(ShortId(entry.id));
+    info.set_host(Printable(entry.claim.host));
+    info.set_user(Printable(entry.claim.user));
+    info.set_since_unix_seconds(static_cast<int64_t>(entry.since_unix_seconds));
+    info.set_idle_seconds(table_->IdleSeconds(entry));
+    info.set_connected(entry.connected);
+    info.set_lease_remaining_seconds(server_->LeaseRemaining(entry.id));
+    for (const int device : entry.devices) info.add_devices(device);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = sessions_.find(entry.id);
+    if (found == sessions_.end() || found->second->control == nullptr) return info;
+    const SessionStats stats = found->second->device->stats();
+    info.set_buffers(stats.buffers);
+    info.set_buffer_bytes(stats.buffer_bytes);
+    info.set_programs(stats.programs);
+    info.set_executions(stats.executions);
+    for (const Link* link : {found->second->control, found->second->bulk}) {
+      const Link::Stats bytes = link->stats();
+      info.set_bytes_received(info.bytes_received() + bytes.bytes_received);
+      info.set_bytes_sent(info.bytes_sent() + bytes.bytes_sent);
+    }
+    return info;
+  }
+
+  const WorkerOptions options_;
+  const uint64_t epoch_ = RandomEpoch();
+  const std::string host_ = HostName();
+  const double started_ = base::Clock::Real()->Seconds();
+  std::unique_ptr<WorkerLog> log_;
+  // Set before ready_.
+  std::shared_ptr<runtime::Client> client_;
+  WorkerInfo client_info_;
+  std::unique_ptr<SessionTable> table_;
+  std::unique_ptr<LinkServer> server_;
+  std::unique_ptr<MaintenanceWatch> watch_;
+
+  std::mutex mutex_;  // guards the following; no call to the server or the table while it is held
+  std::condition_variable changed_;
+  bool ready_ = false, stopped_ = false;
+  absl::Status failure_;
+  std::map<std::string, std::shared_ptr<Session>> sessions_;
+  std::optional<std::chrono::steady_clock::time_point> drain_deadline_;
+  std::string drain_reason_, end_reason_;
+};
+
+Worker::Worker(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Worker::~Worker() = default;
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& options) {
+  auto impl = std::make_unique<Impl>(options);
+  PENSTOCK_RETURN_IF_ERROR(impl->Start());
+  return std::unique_ptr<Worker>(new Worker(std::move(impl)));
+}
+
+const std::string& Worker::address() const { return impl_->address(); }
+std::string Worker::Summary() const { return impl_->Summary(); }
+void Worker::Drain(const std::string& reason) { impl_->Drain(reason); }
+void Worker::Stop(const std::string& reason) { impl_->Stop(reason); }
+void Worker::Wait() { impl_->Wait(); }
+
+}  // namespace penstock::remote

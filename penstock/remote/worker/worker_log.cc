@@ -1,0 +1,185 @@
+#include "penstock/remote/worker/worker_log.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "penstock/base/status.h"
+#include "penstock/runtime/cache/user_cache.h"
+
+namespace penstock::remote {
+namespace {
+
+// Beginnings of lines, after the time.
+constexpr absl::string_view kStarted = "started: ", kEnded = "ended: ", kCrashed = "crashed: ";
+constexpr size_t kTimeLength = 20;  // "2026-01-02T03:04:05 "
+constexpr int64_t kTailBytes = 64 << 10;
+constexpr size_t kMaxLine = 4096;
+
+std::string StampedLine(absl::string_view text, base::Clock& clock) {
+  const auto now = static_cast<std::time_t>(clock.UnixSeconds());
+  std::tm parts = {};
+  localtime_r(&now, &parts);
+  std::string line =
+      absl::StrFormat("%04d-%02d-%02dT%02d:%02d:%02d ", parts.tm_year + 1900, parts.tm_mon + 1,
+                      parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
+  const bool cut = text.size() > kMaxLine;
+  // Text in other languages stays readable.
+  absl::StrAppend(&line, absl::Utf8SafeCHexEscape(text.substr(0, kMaxLine)), cut ? "..." : "",
+                  "\n");
+  return line;
+}
+
+absl::StatusOr<io::FileDescriptor> OpenForAppending(const std::string& path) {
+  io::FileDescriptor file(
+      ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (file.valid()) return file;
+  return absl::FailedPreconditionError(absl::StrCat("cannot write the log ", path, ": ",
+                                                    std::strerror(errno),
+                                                    "; choose another file with --log"));
+}
+
+// The end of a file, from the beginning of a line.
+std::string ReadTail(int file) {
+  struct stat info = {};
+  if (::fstat(file, &info) != 0) return "";
+  const int64_t begin = std::max<int64_t>(0, info.st_size - kTailBytes);
+  std::string tail(static_cast<size_t>(info.st_size - begin), '\0');
+  const ssize_t read = ::pread(file, tail.data(), tail.size(), begin);
+  tail.resize(read < 0 ? 0 : static_cast<size_t>(read));
+  if (begin > 0) tail.erase(0, std::min(tail.find('\n'), tail.size() - 1) + 1);
+  return tail;
+}
+
+absl::string_view TextOf(absl::string_view line) {
+  return line.size() < kTimeLength ? "" : line.substr(kTimeLength);
+}
+
+std::vector<std::string> LinesOf(absl::string_view text) {
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+}
+
+}  // namespace
+
+std::string PreviousEnd(absl::string_view tail) {
+  const std::vector<std::string> lines = LinesOf(tail);
+  if (lines.empty()) return "";
+  size_t begin = 0;  // of the last run
+  std::string crash;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (absl::StartsWith(TextOf(lines[i]), kStarted)) begin = i;
+  }
+  for (size_t i = begin; i < lines.size(); ++i) {
+    if (absl::StartsWith(TextOf(lines[i]), kEnded)) return "";
+    if (absl::StartsWith(TextOf(lines[i]), kCrashed)) {
+      crash = std::string(TextOf(lines[i]).substr(kCrashed.size()));
+    }
+  }
+  const size_t kept = std::min<size_t>(lines.size() - begin, WorkerLog::kEndLines);
+  return absl::StrCat(
+      "the worker's previous run was ",
+      crash.empty() ? "killed or crashed, without a word (out of memory, or the machine stopped)"
+                    : crash,
+      "; the end of its log:\n  ",
+      absl::StrJoin(lines.end() - static_cast<int64_t>(kept), lines.end(), "\n  "));
+}
+
+absl::StatusOr<std::unique_ptr<WorkerLog>> WorkerLog::Open(const WorkerLogOptions& options) {
+  std::unique_ptr<WorkerLog> log(new WorkerLog(options));
+  if (options.path.empty()) return log;
+  if (const std::filesystem::path folder = std::filesystem::path(options.path).parent_path();
+      !folder.empty()) {
+    std::error_code ignored;  // opening the file reports it
+    std::filesystem::create_directories(folder, ignored);
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(log->file_, OpenForAppending(options.path));
+  if (::flock(log->file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("another worker writes the log ", options.path,
+                     "; choose another file with --log, or another port with --listen"));
+  }
+  log->previous_end_ = PreviousEnd(ReadTail(log->file_.get()));
+  log->Write(absl::StrCat(kStarted, "process ", ::getpid()));
+  return log;
+}
+
+void WorkerLog::Line(absl::string_view text) {
+  if (options_.to_stderr) {
+    std::fprintf(stderr, "worker: %s\n",
+                 absl::Utf8SafeCHexEscape(text.substr(0, kMaxLine)).c_str());
+  }
+  Write(text);
+}
+
+void WorkerLog::End(absl::string_view reason) { Write(absl::StrCat(kEnded, reason)); }
+
+void WorkerLog::Write(absl::string_view text) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!file_.valid()) return;
+  struct stat info = {};
+  if (::fstat(file_.get(), &info) == 0 && info.st_size > kMaxBytes) {
+    ::rename(options_.path.c_str(), absl::StrCat(options_.path, ".1").c_str());
+    absl::StatusOr<io::FileDescriptor> next = OpenForAppending(options_.path);
+    if (next.ok()) {
+      file_ = *std::move(next);
+      ::flock(file_.get(), LOCK_EX | LOCK_NB);
+      const std::string first = StampedLine(
+          absl::StrCat(kStarted, "process ", ::getpid(), ", continued from ", options_.path, ".1"),
+          *options_.clock);
+      (void)!::write(file_.get(), first.data(), first.size());
+    }
+  }
+  const std::string line = StampedLine(text, *options_.clock);
+  (void)!::write(file_.get(), line.data(), line.size());
+}
+
+std::vector<std::string> WorkerLog::Tail(size_t count) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!file_.valid()) return {};
+  std::vector<std::string> lines = LinesOf(ReadTail(file_.get()));
+  if (lines.size() > count) {
+    lines.erase(lines.begin(), lines.end() - static_cast<int64_t>(count));
+  }
+  return lines;
+}
+
+int64_t WorkerLog::bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  struct stat info = {};
+  return file_.valid() && ::fstat(file_.get(), &info) == 0 ? info.st_size : 0;
+}
+
+void NoteCrash(const std::string& path, absl::string_view what, base::Clock* clock) {
+  if (path.empty()) return;
+  const absl::StatusOr<io::FileDescriptor> file = OpenForAppending(path);
+  if (!file.ok()) return;
+  const std::string line = StampedLine(absl::StrCat(kCrashed, what), *clock);
+  (void)!::write(file->get(), line.data(), line.size());
+}
+
+std::string DefaultLogPath(const std::string& listen) {
+  if (absl::EndsWith(listen, ":0")) return "";
+  std::string name = listen;
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '-') c = '_';
+  }
+  return absl::StrCat(runtime::UserCacheFolder(), "/worker-", name, ".log");
+}
+
+}  // namespace penstock::remote

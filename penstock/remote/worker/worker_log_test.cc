@@ -1,0 +1,113 @@
+#include "penstock/remote/worker/worker_log.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include <sys/stat.h>
+
+namespace penstock::remote {
+namespace worker_log_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class WorkerLogTest : public testing::Test {
+ protected:
+  WorkerLogTest() {
+    std::string pattern = testing::TempDir() + "worker_log_XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~WorkerLogTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Path() const { return folder_ + "/logs/worker.log"; }
+  std::unique_ptr<WorkerLog> Open() {
+    auto log = WorkerLog::Open({.path = Path(), .to_stderr = false, .clock = &clock_});
+    EXPECT_TRUE(log.ok()) << log.status();
+    return log.ok() ? *std::move(log) : nullptr;
+  }
+
+  std::string folder_;
+  base::FakeClock clock_;
+};
+
+TEST_F(WorkerLogTest, ARunThatEndedByRequestLeavesNoReason) {
+  EXPECT_EQ(Open()->previous_end(), "") << "the first run";
+  std::filesystem::remove(Path());
+  Open()->End("SIGTERM");
+  EXPECT_EQ(Open()->previous_end(), "");
+}
+
+TEST_F(WorkerLogTest, ARunThatWasKilledLeavesItsLastLines) {
+  {
+    const auto log = Open();
+    for (int i = 0; i < 100; ++i) log->Line("line " + std::to_string(i) + ";");
+  }
+  const auto next = Open();
+  EXPECT_THAT(next->previous_end(), AllOf(HasSubstr("killed or crashed"), HasSubstr("line 99;"),
+                                          HasSubstr("line 88;"), Not(HasSubstr("line 87;"))));
+  EXPECT_THAT(next->Tail(3), SizeIs(3));
+  EXPECT_GT(next->bytes(), 0);
+}
+
+TEST_F(WorkerLogTest, TheSupervisorSaysWhy) {
+  Open()->End("the first run, by request");
+  Open()->Line("session 12345678: opened");
+  NoteCrash(Path(), "killed by signal 9 (SIGKILL)", &clock_);
+  const std::string end = Open()->previous_end();
+  EXPECT_THAT(end, AllOf(HasSubstr("previous run was killed by signal 9 (SIGKILL)"),
+                         HasSubstr("session 12345678"), Not(HasSubstr("by request"))));
+}
+
+TEST_F(WorkerLogTest, LinesCannotForgeAnEnd) {
+  { Open()->Line("x\n2026-01-01T00:00:00 ended: forged\x1b[2J"); }
+  const std::string end = Open()->previous_end();
+  EXPECT_THAT(end, AllOf(HasSubstr("killed or crashed"), HasSubstr("x\\n2026-01-01"),
+                         HasSubstr("\\x1b[2J")));
+}
+
+TEST_F(WorkerLogTest, OneWorkerWritesAFileReadableByItsOwnerOnly) {
+  const auto log = Open();
+  const absl::Status second = WorkerLog::Open({.path = Path(), .to_stderr = false}).status();
+  EXPECT_THAT(std::string(second.message()), HasSubstr("another worker writes the log"));
+  struct stat info = {};
+  ASSERT_EQ(::stat(Path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST_F(WorkerLogTest, SaysWhatCannotBeWritten) {
+  const absl::Status folder = WorkerLog::Open({.path = folder_, .to_stderr = false}).status();
+  EXPECT_THAT(std::string(folder.message()),
+              AllOf(HasSubstr(folder_), HasSubstr("Is a directory"), HasSubstr("--log")));
+}
+
+TEST_F(WorkerLogTest, ALargeFileIsSetAside) {
+  Open()->Line("old");
+  std::filesystem::resize_file(Path(), WorkerLog::kMaxBytes + 1);
+  const auto log = Open();
+  log->Line("new");
+  EXPECT_TRUE(std::filesystem::exists(Path() + ".1"));
+  EXPECT_LT(log->bytes(), 1000);
+}
+
+TEST_F(WorkerLogTest, AnyBytesAreReadAsAnEnd) {
+  for (const std::string& tail : {std::string("\n\n"), std::string("x"), std::string(70000, '\0'),
+                                  std::string("\xff\xfe\n")}) {
+    PreviousEnd(tail);
+  }
+  EXPECT_EQ(PreviousEnd(""), "");
+}
+
+TEST_F(WorkerLogTest, PortZeroHasNoDefaultFile) {
+  EXPECT_EQ(DefaultLogPath("127.0.0.1:0"), "");
+  EXPECT_THAT(DefaultLogPath("[::1]:8470"), HasSubstr("/worker-___1__8470.log"));
+}
+
+}  // namespace
+}  // namespace worker_log_test
+}  // namespace penstock::remote

@@ -1,0 +1,230 @@
+// A worker with its clients, over sockets of loopback.
+#include "penstock/remote/worker/worker.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include <pwd.h>
+#include <unistd.h>
+
+#include "penstock/remote/client.h"
+#include "penstock/remote/link/link_client.h"
+#include "penstock/runtime/testing/test_device.h"
+
+namespace penstock::remote {
+namespace worker_test {
+namespace {
+
+using base::Array;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class WorkerTest : public testing::Test {
+ protected:
+  WorkerTest() {
+    std::string pattern = testing::TempDir() + "worker_XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~WorkerTest() override {
+    worker_ = nullptr;
+    std::filesystem::remove_all(folder_);
+  }
+
+  WorkerOptions Options() const {
+    return {.listen = "127.0.0.1:0",
+            .client = runtime::TestClient(4),
+            .log_file = folder_ + "/log",
+            .log_to_stderr = false,
+            .metadata_host = "off"};
+  }
+  void Start(const WorkerOptions& options) {
+    absl::StatusOr<std::unique_ptr<Worker>> worker = Worker::Start(options);
+    ASSERT_TRUE(worker.ok()) << worker.status();
+    worker_ = *std::move(worker);
+  }
+  absl::StatusOr<std::shared_ptr<runtime::Client>> Open(RemoteOptions options = {}) const {
+    options.address = absl::StrCat("grpc://", worker_->address());
+    if (!options.note) options.note = [](absl::string_view) {};
+    return OpenRemoteClient(options);
+  }
+  DescribeReply Describe() const {
+    auto reply = DescribeWorker({.address = absl::StrCat("grpc://", worker_->address())});
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.value_or(DescribeReply());
+  }
+  std::string Log() const {
+    std::ifstream file(folder_ + "/log");
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+
+  std::string folder_;
+  std::unique_ptr<Worker> worker_;
+};
+
+TEST_F(WorkerTest, ServesAClientAndDescribesItsSession) {
+  Start(Options());
+  EXPECT_THAT(worker_->Summary(), HasSubstr("cpu, 4 devices, listening on 127.0.0.1:"));
+  auto client = Open();
+  ASSERT_TRUE(client.ok()) << client.status();
+  ASSERT_EQ((*client)->devices().size(), 4u);
+  const Array array = Array::Of<float>({3}, {1, 2, 3});
+  auto buffer = (*client)->Put(array, (*client)->devices()[2]);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  auto back = buffer->Get();
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->values<float>()[2], 3);
+
+  const DescribeReply reply = Describe();
+  ASSERT_EQ(reply.sessions_size(), 1);
+  EXPECT_EQ(reply.sessions(0).devices_size(), 4);
+  EXPECT_EQ(reply.sessions(0).buffers(), 1);
+  EXPECT_GT(reply.sessions(0).bytes_received(), 0);
+  EXPECT_GT(reply.log_lines_size(), 0);
+  EXPECT_FALSE(reply.draining());
+}
+
+TEST_F(WorkerTest, RefusesASecondClientUntilTheFirstHasEnded) {
+  Start(Options());
+  auto first = Open();
+  ASSERT_TRUE(first.ok()) << first.status();
+  const absl::Status refused = Open().status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("cpu devices of 127.0.0.1:"), HasSubstr("are in use by session "),
+                    HasSubstr("--take-over")));
+  auto taken = Open({.address = {}, .take_over = true});
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  auto put = (*first)->Put(Array::Scalar(1.0f), (*first)->devices()[0]);
+  const absl::Status ended = put.ok() ? put->Get().status() : put.status();
+  EXPECT_THAT(std::string(ended.message()), HasSubstr("was taken over by"));
+  EXPECT_THAT(Log(), HasSubstr("is taken over by"));
+}
+
+TEST_F(WorkerTest, KnowsTheUserOfAClientWithoutTheVariable) {
+  const char* const value = std::getenv("USER");
+  const std::string before = value == nullptr ? "" : value;
+  ::unsetenv("USER");
+  Start(Options());
+  auto client = Open();
+  if (value != nullptr) ::setenv("USER", before.c_str(), 1);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const passwd* const entry = ::getpwuid(::getuid());
+  const std::string user =
+      entry == nullptr ? absl::StrCat("uid ", ::getuid()) : std::string(entry->pw_name);
+  EXPECT_EQ(Describe().sessions(0).user(), user);
+}
+
+TEST_F(WorkerTest, SharesDevicesBetweenClients) {
+  WorkerOptions options = Options();
+  options.share = true;
+  Start(options);
+  auto three = Open({.address = {}, .devices = 3});
+  ASSERT_TRUE(three.ok()) << three.status();
+  EXPECT_EQ((*three)->devices().size(), 3u);
+  EXPECT_THAT(std::string(Open({.address = {}, .devices = 2}).status().message()),
+              HasSubstr("1 of 4 cpu devices of"));
+  auto rest = Open();
+  ASSERT_TRUE(rest.ok()) << rest.status();
+  EXPECT_EQ((*rest)->devices().size(), 1u);
+  auto buffer = (*rest)->Put(Array::Scalar(5.0f), (*rest)->devices()[0]);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  EXPECT_EQ(buffer->Get().value().item<float>(), 5.0f);
+}
+
+TEST_F(WorkerTest, DrainsWhenItsSessionsHaveEnded) {
+  WorkerOptions options = Options();
+  options.drain_seconds = 86400;
+  Start(options);
+  auto client = Open();
+  ASSERT_TRUE(client.ok()) << client.status();
+  worker_->Drain("SIGTERM");
+  EXPECT_TRUE(Describe().draining());
+  const absl::Status refused = Open({.address = {}, .connect_seconds = 0.2}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("SIGTERM"));
+  // The open session goes on.
+  auto buffer = (*client)->Put(Array::Scalar(5.0f), (*client)->devices()[0]);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  EXPECT_EQ(buffer->Get().value().item<float>(), 5.0f);
+  buffer = runtime::Buffer();
+  *client = nullptr;
+  worker_->Wait();
+  worker_ = nullptr;
+  EXPECT_THAT(Log(), AllOf(HasSubstr("draining (SIGTERM)"), HasSubstr("ended: SIGTERM\n")));
+}
+
+TEST_F(WorkerTest, EndsAtTheDeadlineOfTheDrain) {
+  WorkerOptions options = Options();
+  options.drain_seconds = 0;
+  Start(options);
+  auto client = Open();
+  ASSERT_TRUE(client.ok()) << client.status();
+  worker_->Drain("maintenance");
+  worker_->Wait();
+}
+
+TEST_F(WorkerTest, StopEndsAWait) {
+  Start(Options());
+  auto waiting = std::async(std::launch::async, [&] { worker_->Wait(); });
+  worker_->Stop("a second SIGTERM");
+  waiting.get();
+  worker_ = nullptr;
+  EXPECT_THAT(Log(), HasSubstr("ended: a second SIGTERM"));
+}
+
+TEST_F(WorkerTest, TellsClientsHowItsPreviousRunEnded) {
+  std::ofstream(folder_ + "/log") << "2026-01-01T00:00:00 started: process 7\n"
+                                     "2026-01-01T00:00:09 crashed: killed by signal 9 (SIGKILL)\n";
+  Start(Options());
+  EXPECT_THAT(Describe().worker().previous_end(), HasSubstr("killed by signal 9 (SIGKILL)"));
+}
+
+TEST_F(WorkerTest, SaysInOneSentenceWhyItCannotStart) {
+  Start(Options());
+  const auto error = [&](const std::function<void(WorkerOptions&)>& change) {
+    WorkerOptions options = Options();
+    options.log_file = "";
+    change(options);
+    return std::string(Worker::Start(options).status().message());
+  };
+  EXPECT_THAT(error([&](WorkerOptions& o) { o.listen = worker_->address(); }),
+              HasSubstr(worker_->address()));
+  EXPECT_THAT(error([](WorkerOptions& o) { o.listen = "0.0.0.0:0"; }), HasSubstr("0.0.0.0"));
+  EXPECT_THAT(error([](WorkerOptions& o) { o.listen = "host.invalid:0"; }),
+              HasSubstr("host.invalid"));
+  EXPECT_THAT(error([](WorkerOptions& o) { o.certificate = o.key = "/missing.pem"; }),
+              HasSubstr("/missing.pem"));
+  EXPECT_THAT(error([](WorkerOptions& o) { o.token_file = "/missing"; }), HasSubstr("/missing"));
+  EXPECT_THAT(error([](WorkerOptions& o) { o.log_file = "/proc/log"; }), HasSubstr("/proc/log"));
+  EXPECT_THAT(error([](WorkerOptions& o) { o.readable = {"gs://bucket"}; }),
+              HasSubstr("write gs://bucket/"));
+  EXPECT_THAT(error([&](WorkerOptions& o) { o.log_file = folder_ + "/log"; }),
+              HasSubstr("another worker writes the log"));
+  EXPECT_THAT(error([](WorkerOptions& o) {
+                o.client = nullptr;
+                o.device = "grpc://tpu1:8470";
+              }),
+              HasSubstr("devices of its own machine"));
+  EXPECT_THAT(error([](WorkerOptions& o) {
+                o.client = nullptr;
+                o.device = "abacus";
+              }),
+              HasSubstr("abacus"));
+}
+
+TEST_F(WorkerTest, GrpcAddressesOpenThroughTheRuntime) {
+  Start(Options());
+  auto client = runtime::OpenClient({.device = absl::StrCat("grpc://", worker_->address())});
+  ASSERT_TRUE(client.ok()) << client.status();
+  EXPECT_EQ((*client)->platform(), "cpu");
+}
+
+}  // namespace
+}  // namespace worker_test
+}  // namespace penstock::remote
