@@ -1,0 +1,222 @@
+#include "penstock/monitor/training_monitor.h"
+
+#include <cmath>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "penstock/data/dataset.h"
+#include "penstock/monitor/device_kinds.h"
+#include "penstock/nn/losses.h"
+#include "penstock/train/callbacks/checkpoint.h"
+#include "penstock/train/live_training.h"
+#include "penstock/train/testing/files.h"
+#include "penstock/train/testing/small_training.h"
+
+namespace penstock::monitor {
+namespace training_monitor_test {
+
+using ::testing::Contains;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsNull;
+using ::testing::Not;
+using ::testing::NotNull;
+using train::testing::SmallOptions;
+using train::testing::SmallTrainer;
+
+data::Dataset Batches() {
+  return data::Dataset::FromArrays(train::testing::Points(100)).Batch(16);  // the last one has 4
+}
+
+// Trains with a monitor that publishes after every execution.
+absl::StatusOr<train::History> Train(Registry& registry, const SmallOptions& options,
+                                     train::FitOptions fit = {}) {
+  auto trainer = SmallTrainer(options);
+  if (!trainer.ok()) return trainer.status();
+  fit.callbacks.push_back(TrainingMonitor(registry, {.publish_seconds = 0}));
+  return (*trainer)->Fit(Batches(), fit);
+}
+
+TEST(TrainingMonitorTest, AgreesWithFitStatsAndHistory) {
+  Registry registry;
+  const auto history = Train(registry, {}, {.epochs = 3});
+  ASSERT_TRUE(history.ok()) << history.status();
+  const Snapshot s = registry.Take();
+  EXPECT_EQ(s.state, "ended");
+  EXPECT_EQ(*s.Find("penstock_steps_total"), 21);
+  EXPECT_EQ(*s.Find("penstock_examples_total"), 300);
+  EXPECT_EQ(*s.Find("penstock_executions_total"), 21);
+  EXPECT_EQ(*s.Find("penstock_epoch"), 3);
+  EXPECT_EQ(*s.Find("penstock_epochs"), 3);
+  EXPECT_EQ(*s.Find("penstock_steps_per_epoch"), 7);
+  EXPECT_NEAR(*s.Find("penstock_learning_rate"), 0.1, 1e-7);
+  for (const auto& [name, value] : history->epochs.back()) {
+    EXPECT_EQ(*s.Find("penstock_log", name), value) << name;
+  }
+  // The last publication is at the end of the last epoch, a moment before its times are taken.
+  train::FitStats stats;
+  for (const train::FitStats& epoch : history->stats) stats += epoch;
+  const double seconds = *s.Find("penstock_training_seconds_total");
+  EXPECT_LE(seconds, stats.seconds);
+  EXPECT_GE(seconds, stats.seconds - history->stats.back().seconds);
+  const double idle_of_causes = *s.Find("penstock_idle_seconds_total", "data") +
+                                *s.Find("penstock_idle_seconds_total", "compile") +
+                                *s.Find("penstock_idle_seconds_total", "callbacks") +
+                                *s.Find("penstock_idle_seconds_total", "host");
+  EXPECT_LE(idle_of_causes, seconds);
+  EXPECT_LE(*s.Find("penstock_idle_seconds_total", "compile"), stats.idle_compile);
+  EXPECT_GT(*s.Find("penstock_idle_seconds_total", "compile"), 0);
+  const double* idle = s.Find("penstock_idle_ratio");
+  ASSERT_THAT(idle, NotNull());
+  EXPECT_GE(*idle, 0);
+  EXPECT_LE(*idle, 1);
+  // No time of a first step of an epoch.
+  for (const MetricValue& metric : s.metrics) {
+    if (metric.name == "penstock_step_duration_seconds") {
+      EXPECT_EQ(metric.count, 18);
+    }
+  }
+  EXPECT_GT(*s.Find("penstock_step_p99_seconds"), 0);
+  EXPECT_GE(*s.Find("penstock_step_p99_seconds"), *s.Find("penstock_step_p50_seconds"));
+}
+
+TEST(TrainingMonitorTest, ChangesNoNumberOfTheTraining) {
+  Registry registry;
+  const auto watched = Train(registry, {.steps_per_execution = 3}, {.epochs = 2});
+  ASSERT_TRUE(watched.ok()) << watched.status();
+  auto trainer = SmallTrainer({.steps_per_execution = 3});
+  const auto alone = (*trainer)->Fit(Batches(), {.epochs = 2});
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_EQ((*watched)["loss"], (*alone)["loss"]);
+  EXPECT_EQ(watched->stats[1].executions, alone->stats[1].executions);
+}
+
+TEST(TrainingMonitorTest, ShowsThePipelineAndItsMemory) {
+  Registry registry;
+  ASSERT_TRUE(Train(registry, {}).ok());
+  const Snapshot s = registry.Take();
+  int stages = 0;
+  for (const MetricValue& metric : s.metrics) {
+    if (metric.name == "penstock_pipeline_stage_utilization_ratio") ++stages;
+  }
+  EXPECT_EQ(stages, 2);
+  EXPECT_THAT(s.Find("penstock_pipeline_memory_bytes"), NotNull());
+}
+
+TEST(TrainingMonitorTest, TellsOfCompilationsEpochsAndCheckpoints) {
+  Registry registry;
+  const std::string folder = train::testing::NewPath("checkpoints");
+  const auto history =
+      Train(registry, {.steps_per_execution = 3},
+            {.epochs = 2, .callbacks = {train::Checkpoint({.folder = folder, .every_epochs = 1})}});
+  ASSERT_TRUE(history.ok()) << history.status();
+  const Snapshot s = registry.Take();
+  const auto has = [&](const char* kind, const std::string& text) {
+    EXPECT_THAT(s.events, Contains(::testing::AllOf(Field(&Event::kind, kind),
+                                                    Field(&Event::text, HasSubstr(text)))))
+        << kind;
+  };
+  has("compiled", "train_steps in ");
+  has("epoch", "epoch 2/2  loss ");
+  has("checkpoint", "saving step 14 in ");
+  has("ended", "the training has ended");
+  EXPECT_EQ(*s.Find("penstock_compilations_total"), 1);
+  EXPECT_EQ(*s.Find("penstock_events_total", "checkpoint"), 2);
+}
+
+TEST(TrainingMonitorTest, SaysThatATrainingFailed) {
+  Registry registry;
+  auto trainer = SmallTrainer();
+  const auto bad =
+      data::Dataset::FromArrays(
+          {{"z", train::testing::Points(8).Find("x")->Cast(base::DType::kF32).value()}})
+          .Batch(4);
+  EXPECT_FALSE((*trainer)->Fit(bad, {.callbacks = {TrainingMonitor(registry)}}).ok());
+  EXPECT_EQ(registry.Take().state, "failed");
+}
+
+TEST(TrainingMonitorTest, CountsTwoTrainingsOfOneRegistryTogether) {
+  Registry registry;
+  auto trainer = SmallTrainer();
+  const auto monitor = TrainingMonitor(registry, {.publish_seconds = 0});
+  double seconds = 0;
+  for (int fit = 1; fit <= 2; ++fit) {
+    ASSERT_TRUE((*trainer)->Fit(Batches(), {.callbacks = {monitor}}).ok());
+    EXPECT_EQ(*registry.Take().Find("penstock_steps_total"), 7 * fit);
+    EXPECT_GT(*registry.Take().Find("penstock_training_seconds_total"), seconds);
+    seconds = *registry.Take().Find("penstock_training_seconds_total");
+  }
+}
+
+// Numbers of a training whose program calls no kernels of this process, which the compiler cannot
+// count.
+Snapshot TrainWithoutKernels(int64_t steps_per_execution, int replicas, double peak_flops = 0) {
+  Registry registry;
+  auto client = runtime::OpenClient({.device = "cpu", .cpu_devices = replicas, .kernels = false});
+  EXPECT_TRUE(client.ok()) << client.status();
+  auto strategy = train::Strategy::Create(*client, {.replicas = replicas});
+  auto trainer =
+      train::Trainer::Create({.objective = {.network = train::testing::SmallNet(),
+                                            .targets = {{.loss = nn::SparseCategoricalCrossentropy(
+                                                             {.from_logits = true})}},
+                                            .optimizer = nn::SGD({.learning_rate = 0.1})},
+                              .strategy = *strategy,
+                              .columns = {.inputs = {"x"}, .labels = {"y"}},
+                              .steps_per_execution = steps_per_execution});
+  EXPECT_TRUE(trainer.ok()) << trainer.status();
+  const auto monitor = TrainingMonitor(registry, {.peak_flops = peak_flops, .publish_seconds = 0});
+  EXPECT_TRUE((*trainer)->Fit(Batches(), {.callbacks = {monitor}}).ok());
+  return registry.Take();
+}
+
+TEST(TrainingMonitorTest, CountsTheFlopsOfOneStepHoweverManyAnExecutionHas) {
+  const double single = *TrainWithoutKernels(1, 1).Find("penstock_flops_per_step");
+  // Matrix products: forward, gradients of the weights and of the hidden layer. The rest is
+  // elementwise.
+  constexpr double kProducts = 2.0 * 16 * (2 * 4 * 8 + 3 * 8 * 3);
+  EXPECT_GT(single, kProducts);
+  EXPECT_LT(single, 4 * kProducts);
+  const double in_a_loop = *TrainWithoutKernels(4, 1).Find("penstock_flops_per_step");
+  EXPECT_NEAR(in_a_loop / single, 1, 0.25);
+  // Two replicas do the same work together, and some of it twice.
+  const double both = *TrainWithoutKernels(1, 2).Find("penstock_flops_per_step");
+  EXPECT_NEAR(both / single, 1, 0.5);
+}
+
+TEST(TrainingMonitorTest, ComputesMxuFromTheRateAndThePeak) {
+  const Snapshot s = TrainWithoutKernels(1, 2, 1e9);
+  EXPECT_EQ(*s.Find("penstock_peak_flops"), 2e9);
+  EXPECT_EQ(*s.Find("penstock_devices"), 2);
+  const double rate = *s.Find("penstock_flops_per_second");
+  EXPECT_GT(rate, 0);
+  EXPECT_DOUBLE_EQ(*s.Find("penstock_mxu_ratio"), rate / 2e9);
+}
+
+TEST(TrainingMonitorTest, KnowsNoPeakOfACpu) {
+  Registry registry;
+  ASSERT_TRUE(Train(registry, {}).ok());
+  EXPECT_THAT(registry.Take().Find("penstock_mxu_ratio"), IsNull());
+}
+
+TEST(TrainingMonitorTest, SaysHowLongThereWasNoStep) {
+  base::FakeClock clock;
+  Registry registry(&clock);
+  ASSERT_TRUE(Train(registry, {.clock = &clock}).ok());
+  clock.Advance(30);
+  const Snapshot s = registry.Take();
+  // A fake clock that starts at 0: no time of a step is known.
+  const double* since = s.Find("penstock_seconds_since_step");
+  if (since != nullptr) {
+    EXPECT_EQ(*since, 30);
+  }
+}
+
+TEST(TrainingMonitorTest, MayEndBeforeTheRegistryIsRead) {
+  Registry registry;
+  { const auto monitor = TrainingMonitor(registry); }
+  EXPECT_EQ(registry.Take().state, "");
+}
+
+}  // namespace training_monitor_test
+}  // namespace penstock::monitor
