@@ -7,8 +7,11 @@
 //   penstock bench data shards/                measures an input pipeline and each of its steps
 //   penstock doctor -- train ...               finds what starves the accelerator, and remedies
 //   penstock devices                           lists the available devices
+//   penstock worker --listen HOST:PORT         serves this machine's devices to clients elsewhere
+//   penstock attach ADDRESS                    shows a worker's sessions and the end of its log
 //   penstock models                            lists the networks that train knows
 //   penstock train | evaluate | predict        trains, evaluates or applies a model
+//   penstock monitor 127.0.0.1:6006            shows what a running training does
 //
 // Each command is one file with its options, help and work, and a row in the table below.
 //
@@ -58,10 +61,13 @@ std::unique_ptr<Command> ConvertCommand();
 std::unique_ptr<Command> BenchCommand();
 std::unique_ptr<Command> DoctorCommand();
 std::unique_ptr<Command> DevicesCommand();
+std::unique_ptr<Command> WorkerCommand();
+std::unique_ptr<Command> AttachCommand();
 std::unique_ptr<Command> ModelsCommand();
 std::unique_ptr<Command> TrainCommand();
 std::unique_ptr<Command> EvaluateCommand();
 std::unique_ptr<Command> PredictCommand();
+std::unique_ptr<Command> MonitorCommand();
 
 inline constexpr CommandRow kCommands[] = {
     {"pack", "Pack images, or a data set in another format, into TFRecord shards", PackCommand},
@@ -72,10 +78,13 @@ inline constexpr CommandRow kCommands[] = {
     {"bench", "Measure an input pipeline", BenchCommand},
     {"doctor", "Find what starves the accelerator, and what to change", DoctorCommand},
     {"devices", "List the available devices", DevicesCommand},
+    {"worker", "Serve this machine's devices to clients on other machines", WorkerCommand},
+    {"attach", "Show the sessions of a worker and the end of its log", AttachCommand},
     {"models", "List the networks by name, with their size and cost", ModelsCommand},
     {"train", "Train a model from shards", TrainCommand},
     {"evaluate", "Evaluate a trained model on shards", EvaluateCommand},
     {"predict", "Predict the classes of images with a trained model", PredictCommand},
+    {"monitor", "Show what a running training does, and what limits it", MonitorCommand},
 };
 
 // Runs the program and returns its exit code.

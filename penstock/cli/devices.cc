@@ -3,9 +3,13 @@
 #include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
+#include "penstock/base/status.h"
+#include "penstock/cli/attach.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/legible.h"
 #include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
+#include "penstock/remote/link/link_client.h"
 
 namespace penstock::cli {
 namespace {
@@ -18,11 +22,21 @@ class Devices : public Command {
   }
 
   absl::Status Run() override {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string address, device_.Address());
+    // Without a session, so that devices in use are listed, too.
+    if (!address.empty()) return ListWorker(address);
     PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Client> client, device_.Open());
+    return List(client->platform(), client->version(),
+                {client->devices().begin(), client->devices().end()});
+  }
+
+ private:
+  absl::Status List(const std::string& platform, const std::string& version,
+                    const std::vector<runtime::Device>& devices) const {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
-    for (const runtime::Device& device : client->devices()) {
+    for (const runtime::Device& device : devices) {
       all.push_back({{"index", device.index},
-                     {"platform", client->platform()},
+                     {"platform", platform},
                      {"kind", device.kind},
                      {"description", device.description},
                      {"memory_bytes", device.memory_bytes}});
@@ -31,9 +45,9 @@ class Devices : public Command {
       PrintJson(all);
       return absl::OkStatus();
     }
-    std::printf("%s: %s\n", client->platform().c_str(), client->version().c_str());
-    for (const auto& device : client->devices()) {
-      std::printf("  %d  %s", device.index, device.kind.c_str());
+    std::printf("%s: %s\n", LegibleLine(platform).c_str(), LegibleLine(version).c_str());
+    for (const auto& device : devices) {
+      std::printf("  %d  %s", device.index, LegibleLine(device.kind).c_str());
       if (device.memory_bytes > 0)
         std::printf("  %.1f GB", static_cast<double>(device.memory_bytes) / 1e9);
       std::printf("\n");
@@ -41,7 +55,26 @@ class Devices : public Command {
     return absl::OkStatus();
   }
 
- private:
+  absl::Status ListWorker(const std::string& address) const {
+    PENSTOCK_ASSIGN_OR_RETURN(const remote::DescribeReply reply,
+                              remote::DescribeWorker({.address = address}));
+    std::vector<runtime::Device> devices;
+    for (const remote::Device& device : reply.worker().devices()) {
+      devices.push_back({.id = device.id(),
+                         .index = static_cast<int>(devices.size()),
+                         .kind = device.kind(),
+                         .description = device.description(),
+                         .memory_bytes = device.memory_bytes(),
+                         .process = device.process()});
+    }
+    PENSTOCK_RETURN_IF_ERROR(List(reply.worker().platform(), reply.worker().version(), devices));
+    if (json_) return absl::OkStatus();
+    for (const remote::SessionInfo& session : reply.sessions()) {
+      std::printf("in use by %s\n", SessionLine(session).c_str());
+    }
+    return absl::OkStatus();
+  }
+
   DeviceOptions device_;
   bool json_ = false;
 };

@@ -137,6 +137,11 @@ class EvaluateOptionsTest : public testing::CommandFixture {
          [this] {
            EXPECT_THAT(Error({"--device", "abacus"}), HasSubstr("abacus"));
          }},
+        {"--take-over",
+         [this] {
+           EXPECT_THAT(Error({"--device", "cpu", "--take-over"}),
+                       HasSubstr("--take-over is for workers"));
+         }},
         {"--cpu-devices",
          [this] {
            EXPECT_THAT(Error({"--cpu-devices", "1", "--replicas", "2"}), HasSubstr("--replicas 2"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -19,12 +20,17 @@
 #include "penstock/pack/shard_plan.h"
 #include "penstock/record/example.h"
 #include "penstock/record/tfrecord.h"
+#include "penstock/remote/client.h"
+#include "penstock/remote/resolver.h"
 
 namespace penstock::cli {
 
 void DeviceOptions::Describe(Options& options) {
-  options.Add("--device", device,
-              "Device to run on: cpu, gpu or tpu; default: $PENSTOCK_DEVICE, else cpu");
+  options.Add(
+      "--device", device,
+      "Device to run on: cpu, gpu, tpu, the address of a worker (grpc://HOST:PORT), or auto "
+      "for what COLAB_TPU_ADDR, TPU_NAME or Kaggle's variables say; default: "
+      "$PENSTOCK_DEVICE, else cpu");
   options
       .Add("--cpu-devices", cpu_devices,
            "Number of virtual CPU devices, for testing replicas; default: one per replica")
@@ -35,16 +41,44 @@ void DeviceOptions::Describe(Options& options) {
            "per device")
       .Range(0, 1024)
       .ShowDefault();
+  options.AddFlag("--take-over", take_over,
+                  "End the session that uses the worker's devices, if it is yours");
+}
+
+absl::StatusOr<std::string> DeviceOptions::Address() const {
+  PENSTOCK_ASSIGN_OR_RETURN(const remote::Resolved resolved, remote::ResolveDevice(device));
+  return absl::StrContains(resolved.device, "://") ? resolved.device : "";
 }
 
 absl::StatusOr<std::shared_ptr<runtime::Client>> DeviceOptions::Open() const {
+  PENSTOCK_ASSIGN_OR_RETURN(const remote::Resolved where, remote::ResolveDevice(device));
+  if (absl::StrContains(where.device, "://")) {
+    if (cpu_devices > 0) {
+      return absl::InvalidArgumentError(absl::StrCat("--cpu-devices is an option of the worker at ",
+                                                     where.device,
+                                                     ": give it to `penstock worker`, or omit it"));
+    }
+    if (!dump_hlo.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--dump-hlo: programs are compiled by the worker at ", where.device,
+                       "; set PENSTOCK_DUMP_HLO for `penstock worker`, or omit it"));
+    }
+    return remote::OpenRemoteClient(
+        {.address = where.device, .take_over = take_over, .devices = replicas});
+  }
+  if (take_over) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--take-over is for workers (--device grpc://HOST:PORT), but the device is ",
+                     where.device));
+  }
   if (cpu_devices > 0 && replicas > cpu_devices) {
     return absl::InvalidArgumentError(absl::StrCat("--replicas ", replicas,
                                                    " needs as many devices, but --cpu-devices is ",
                                                    cpu_devices, "; increase it, or omit it"));
   }
   const int devices = cpu_devices > 0 ? cpu_devices : std::max(1, replicas);
-  return runtime::OpenClient({.device = device, .cpu_devices = devices, .dump_hlo = dump_hlo});
+  return runtime::OpenClient(
+      {.device = where.device, .cpu_devices = devices, .dump_hlo = dump_hlo});
 }
 
 void ShardOptions::Describe(Options& options) {

@@ -14,15 +14,20 @@
 
 namespace penstock::cli {
 
-// --device, --cpu-devices, --replicas.
+// --device, --cpu-devices, --replicas, --take-over.
 struct DeviceOptions {
+  // "cpu", "gpu", "tpu", "auto", or the address of a worker (remote/resolver.h).
   std::string device;
   int cpu_devices = 0;  // 0: one per replica
   int replicas = 1;
   std::string dump_hlo;  // runtime::ClientOptions::dump_hlo; Describe does not add an option for it
 
+  bool take_over = false;
+
   void Describe(Options& options);
   absl::StatusOr<std::shared_ptr<runtime::Client>> Open() const;
+  // The address if the device is a worker's; else empty.
+  absl::StatusOr<std::string> Address() const;
 };
 
 // Shards of labeled images, as written by `penstock pack`.

@@ -15,6 +15,7 @@
 #include "penstock/base/status.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/find_learning_rate.h"
+#include "penstock/cli/monitor_flags.h"
 #include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
 #include "penstock/cli/training/augmentation.h"
@@ -60,6 +61,7 @@ class Train : public Command {
 
   absl::Status Run() override {
     PENSTOCK_RETURN_IF_ERROR(CheckDestinations());
+    PENSTOCK_RETURN_IF_ERROR(monitor_.Start());
     if (!validation_.empty()) {
       PENSTOCK_RETURN_IF_ERROR(
           base::WithContext(CheckShardsHaveRecords(validation_), "--validation"));
@@ -183,6 +185,7 @@ class Train : public Command {
     checkpoints_.Describe(options);
     options.Add("--csv-log", csv_log_, "CSV file for the loss and metrics of each epoch");
     options.Add("--tensorboard", tensorboard_, "Folder for TensorBoard's event files");
+    monitor_.Describe(options);
     options.Add("--dump-hlo", device_.dump_hlo,
                 "Folder for the StableHLO and the compiled HLO of each program; default: "
                 "$PENSTOCK_DUMP_HLO");
@@ -446,8 +449,7 @@ class Train : public Command {
   }
 
   // `stage`: name of a folder for the checkpoints of a stage; empty: there is one stage.
-  std::vector<std::shared_ptr<train::Callback>> Callbacks(const std::string& stage,
-                                                          bool log) const {
+  std::vector<std::shared_ptr<train::Callback>> Callbacks(const std::string& stage, bool log) {
     std::vector<std::shared_ptr<train::Callback>> callbacks{train::TerminateOnNan()};
     // Validation, and the weights that --early-stopping keeps, are those of the averages.
     if (recipe_.averages()) callbacks.push_back(train::SwapEMAWeights({.swap_on_epoch = true}));
@@ -456,6 +458,7 @@ class Train : public Command {
           {.monitor = Monitor(), .patience = patience_, .restore_best_weights = true}));
     }
     if (auto checkpoint = checkpoints_.Callback(stage)) callbacks.push_back(std::move(checkpoint));
+    if (auto monitor = monitor_.Callback()) callbacks.push_back(std::move(monitor));
     if (!log) return callbacks;
     if (!csv_log_.empty()) {
       const bool append = transfer_.has_second_stage() && stage == transfer_.second_stage();
@@ -497,6 +500,7 @@ class Train : public Command {
   std::string config_, save_, csv_log_, tensorboard_, profile_;
   IntegerRange profile_steps_ = {.first = 1, .last = 200};
   FindLearningRateFlags find_learning_rate_;
+  MonitorFlags monitor_;
   bool json_ = false;
   int failure_code_ = kFailed;
 };

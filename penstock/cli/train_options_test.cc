@@ -118,6 +118,11 @@ class TrainOptionsTest : public testing::CommandFixture {
            EXPECT_EQ(History({"--device", "cpu"}), base);
            EXPECT_THAT(Error({"--device", "abacus"}), HasSubstr("abacus"));
          }},
+        {"--take-over",
+         [this] {
+           EXPECT_THAT(Error({"--device", "cpu", "--take-over"}),
+                       HasSubstr("--take-over is for workers"));
+         }},
         {"--cpu-devices",
          [this] {
            EXPECT_THAT(Error({"--cpu-devices", "1", "--replicas", "2"}),
@@ -454,6 +459,18 @@ class TrainOptionsTest : public testing::CommandFixture {
            EXPECT_THAT(Error(to(Path("shards"))), HasSubstr("--learning-rate-curve"));
            EXPECT_THAT(Error({"--learning-rate-curve", "x.svg"}),
                        HasSubstr("--find-learning-rate"));
+         }},
+        {"--monitor",
+         [this] {
+           EXPECT_THAT(Run({"--monitor", "127.0.0.1:0"}).err,
+                       HasSubstr("monitor: http://127.0.0.1:"));
+           EXPECT_THAT(Error({"--monitor", "nowhere"}), HasSubstr("--monitor: "));
+         }},
+        {"--monitor-profiler",
+         [this] {
+           EXPECT_THAT(Run({"--monitor-profiler", "127.0.0.1:0"}).err,
+                       HasSubstr("profiler service: port "));
+           EXPECT_THAT(Error({"--monitor-profiler", "nowhere"}), HasSubstr("--monitor-profiler: "));
          }},
         {"--json",
          [this] {

@@ -1,0 +1,102 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include <unistd.h>
+
+#include "penstock/base/status.h"
+#include "penstock/cli/command.h"
+#include "penstock/cli/legible.h"
+#include "penstock/cli/monitor_flags.h"
+#include "penstock/cli/monitor_lines.h"
+#include "penstock/io/http/http_client.h"
+#include "penstock/monitor/snapshot.h"
+
+namespace penstock::cli {
+namespace {
+
+// `penstock monitor [ADDRESS]`: prints what the monitor of a training says, every second.
+class Monitor : public Command {
+ public:
+  void Describe(Options& options) override {
+    options
+        .Add("address", address_,
+             "Address of a training's monitor (`penstock train --monitor ADDRESS`)")
+        .ShowDefault();
+    options.Add("--interval", interval_, "Seconds between two updates")
+        .Between(0.1, 3600)
+        .ShowDefault();
+    options.Add("--count", count_, "Number of updates; 0: until the training has ended")
+        .Range(0, uint64_t{1} << 40)
+        .ShowDefault();
+    options.AddFlag("--json", json_, "Print each update as JSON, one object a line");
+  }
+
+  absl::Status Run() override {
+    io::HttpClient http;
+    const bool terminal = isatty(STDOUT_FILENO) == 1 && !json_;
+    int height = 0;  // lines of the block on the terminal
+    for (int64_t n = 1;; ++n) {
+      absl::StatusOr<monitor::Snapshot> snapshot = Fetch(http);
+      // A training that has ended takes its monitor with it.
+      if (!snapshot.ok() && n > 1 && absl::IsUnavailable(snapshot.status())) {
+        std::fprintf(stderr, "the monitor at %s has ended\n", Legible(address_).c_str());
+        return absl::OkStatus();
+      }
+      PENSTOCK_RETURN_IF_ERROR(snapshot.status());
+      if (json_) {
+        std::printf("%s\n", snapshot->ToJson().c_str());
+      } else if (terminal) {
+        const std::string block = MonitorBlock(*snapshot);
+        if (height > 0) std::printf("\033[%dA\033[J", height);
+        std::printf("%s", block.c_str());
+        height = static_cast<int>(std::count(block.begin(), block.end(), '\n'));
+      } else if (count_ == 1) {
+        std::printf("%s", MonitorBlock(*snapshot).c_str());
+      } else {
+        std::printf("%s\n", MonitorLine(*snapshot).c_str());
+      }
+      // The reader of a pipe has gone.
+      if (std::fflush(stdout) != 0) return absl::OkStatus();
+      if (n == count_) return absl::OkStatus();
+      std::this_thread::sleep_for(std::chrono::duration<double>(interval_));
+    }
+  }
+
+ private:
+  absl::StatusOr<monitor::Snapshot> Fetch(io::HttpClient& http) const {
+    const std::string base =
+        absl::StartsWith(address_, "http://") ? address_ : absl::StrCat("http://", address_);
+    io::HttpRequest request{.url = absl::StrCat(absl::StripSuffix(base, "/"), "/api/snapshot")};
+    const std::string token = MonitorToken();
+    if (!token.empty()) request.headers.push_back(absl::StrCat("Authorization: Bearer ", token));
+    const io::HttpResponse response = http.Fetch(std::move(request));
+    if (response.outcome != io::HttpResponse::Outcome::kComplete) {
+      return absl::UnavailableError(absl::StrCat("no monitor answers at ", address_, ": ",
+                                                 response.error,
+                                                 "; start the training with --monitor ", address_));
+    }
+    if (response.status != 200) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(address_, " answered ", response.status, ": ", response.body));
+    }
+    auto snapshot = monitor::Snapshot::FromJson(response.body);
+    if (!snapshot.ok()) return base::WithContext(snapshot.status(), address_);
+    return snapshot;
+  }
+
+  std::string address_ = "127.0.0.1:6006";
+  double interval_ = 1;
+  int64_t count_ = 0;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MonitorCommand() { return std::make_unique<Monitor>(); }
+
+}  // namespace penstock::cli

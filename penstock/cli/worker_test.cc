@@ -1,0 +1,167 @@
+// The commands worker and attach, and --device with an address.
+#include "penstock/remote/worker/worker.h"
+
+#include <cstdlib>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+#include "penstock/cli/command.h"
+#include "penstock/cli/testing/command_fixture.h"
+#include "penstock/remote/client.h"
+#include "penstock/runtime/testing/test_device.h"
+
+namespace penstock::cli {
+namespace worker_test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+using testing::Bytes;
+using testing::CommandResult;
+using testing::Penstock;
+
+class WorkerCommandTest : public testing::CommandFixture {
+ protected:
+  // Starts a worker of two CPU devices; returns its address.
+  std::string Start() {
+    auto worker = remote::Worker::Start({.listen = "127.0.0.1:0",
+                                         .client = runtime::TestClient(2),
+                                         .log_file = Path("log"),
+                                         .log_to_stderr = false,
+                                         .metadata_host = "off"});
+    EXPECT_TRUE(worker.ok()) << worker.status();
+    worker_ = *std::move(worker);
+    return absl::StrCat("grpc://", worker_->address());
+  }
+
+  std::unique_ptr<remote::Worker> worker_;
+};
+
+TEST_F(WorkerCommandTest, SaysInOneSentenceWhatIsWrong) {
+  std::ofstream(Path("token")) << "secret\n";
+  for (const auto& [arguments, message] :
+       std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"--listen", "0.0.0.0:0"}, "0.0.0.0"},
+           {{"--listen", "host.invalid:0"}, "host.invalid"},
+           {{"--listen", "127.0.0.1"}, "127.0.0.1"},
+           {{"--device", "grpc://tpu1:8470"}, "devices of its own machine"},
+           {{"--certificate", "/missing.pem", "--key", "/missing.key"}, "/missing"},
+           {{"--token-file", "/missing"}, "/missing"},
+           {{"--log", "/proc/log"}, "/proc/log"},
+           {{"--read", "gs://bucket"}, "gs://bucket/"},
+           {{"--write", "gs://bucket"}, "gs://bucket/"}}) {
+    std::vector<std::string> line = {"worker", "--listen", "127.0.0.1:0"};
+    if (arguments[0] == "--listen") line.resize(1);
+    line.insert(line.end(), arguments.begin(), arguments.end());
+    const CommandResult result = Penstock(line);
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("penstock worker: "), HasSubstr(message)));
+  }
+  EXPECT_EQ(Penstock({"worker", "--client-ca", "ca.pem"}).code, 2) << "without --certificate";
+}
+
+TEST_F(WorkerCommandTest, AcceptsItsOptions) {
+  EXPECT_EQ(CheckArguments({"worker",
+                            "--listen",
+                            "127.0.0.1:0",
+                            "--device",
+                            "cpu",
+                            "--cpu-devices",
+                            "8",
+                            "--share",
+                            "--lease",
+                            "60",
+                            "--read",
+                            "gs://a/",
+                            "gs://b/",
+                            "--write",
+                            "gs://c/",
+                            "--max-sessions",
+                            "4",
+                            "--max-connections",
+                            "8",
+                            "--max-session-bytes",
+                            "4GiB",
+                            "--log",
+                            "log",
+                            "--restart",
+                            "--drain",
+                            "10",
+                            "--certificate",
+                            "c",
+                            "--key",
+                            "k",
+                            "--client-ca",
+                            "a",
+                            "--token-file",
+                            "t"}),
+            absl::OkStatus());
+}
+
+TEST_F(WorkerCommandTest, MakesCertificates) {
+  const CommandResult made = Penstock(
+      {"worker", "--new-certificates", Path("keys"), "--host", "localhost", "--host", "127.0.0.1"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, AllOf(HasSubstr("for: localhost, 127.0.0.1"), HasSubstr("server.pem")));
+  EXPECT_THAT(Bytes(Path("keys/ca.pem")), HasSubstr("BEGIN CERTIFICATE"));
+  EXPECT_EQ(Penstock({"worker", "--new-certificates", Path("keys")}).code, 1)
+      << "nothing is overwritten";
+}
+
+TEST_F(WorkerCommandTest, AttachAndDevicesShowAWorker) {
+  const std::string address = Start();
+  const CommandResult idle = Penstock({"attach", worker_->address()});
+  EXPECT_EQ(idle.code, 0) << idle.err;
+  EXPECT_THAT(idle.out, AllOf(HasSubstr("cpu, 2 devices"), HasSubstr("no sessions"),
+                              HasSubstr("the end of its log:"), HasSubstr("listening on")));
+  auto client = remote::OpenRemoteClient({.address = address});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const CommandResult devices = Penstock({"devices", "--device", address});
+  EXPECT_EQ(devices.code, 0) << devices.err;
+  EXPECT_THAT(devices.out, AllOf(HasSubstr("  1  "), HasSubstr("in use by session ")));
+  EXPECT_EQ(Json::parse(Penstock({"devices", "--device", address, "--json"}).out).size(), 2u);
+  const Json json = Json::parse(Penstock({"attach", address, "--json"}).out);
+  EXPECT_EQ(json["sessions"].size(), 1u);
+  EXPECT_EQ(json["sessions"][0]["devices"], Json({0, 1}));
+  EXPECT_THAT(Penstock({"attach", "nowhere"}).err, HasSubstr("no port"));
+}
+
+TEST_F(WorkerCommandTest, TrainsOnAWorkerAsHere) {
+  MakeImages("images", 20);
+  ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+  const auto train = [&](const std::string& model, std::vector<std::string> more) {
+    std::vector<std::string> line = {"train",   "--data",       Path("shards/*.tfrec"),
+                                     "--model", "mlp",          "--epochs",
+                                     "2",       "--batch-size", "8",
+                                     "--save",  Path(model)};
+    line.insert(line.end(), more.begin(), more.end());
+    return Penstock(line);
+  };
+  const std::string address = Start();
+  const CommandResult local = train("local.safetensors", {"--device", "cpu"});
+  const CommandResult remote = train("remote.safetensors", {"--device", address});
+  ASSERT_EQ(local.code, 0) << local.err;
+  ASSERT_EQ(remote.code, 0) << remote.err;
+  EXPECT_EQ(Bytes(Path("remote.safetensors")), Bytes(Path("local.safetensors")));
+
+  auto other = remote::OpenRemoteClient({.address = address});
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_THAT(train("x.safetensors", {"--device", address}).err,
+              HasSubstr("are in use by session"));
+  EXPECT_EQ(train("x.safetensors", {"--device", address, "--take-over"}).code, 0);
+  EXPECT_THAT(train("x.safetensors", {"--device", "cpu", "--take-over"}).err,
+              HasSubstr("--take-over is for workers"));
+  EXPECT_THAT(train("x.safetensors", {"--device", address, "--cpu-devices", "2"}).err,
+              HasSubstr("--cpu-devices is an option of the worker"));
+  EXPECT_THAT(train("x.safetensors", {"--device", address, "--dump-hlo", Path("hlo")}).err,
+              HasSubstr("--dump-hlo: programs are compiled by the worker"));
+}
+
+}  // namespace
+}  // namespace worker_test
+}  // namespace penstock::cli
