@@ -1,0 +1,300 @@
+// kill -9 of a worker's process during a training, and of a client's.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "penstock/base/array.h"
+#include "penstock/base/random.h"
+#include "penstock/nn/layers.h"
+#include "penstock/remote/client.h"
+#include "penstock/remote/link/link_client.h"
+#include "penstock/runtime/testing/test_device.h"
+#include "penstock/train/callbacks/checkpoint.h"
+#include "penstock/train/trainer.h"
+
+namespace penstock::tests {
+namespace {
+
+using base::Array;
+using base::DType;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr auto kLimit = std::chrono::seconds(120);
+constexpr int64_t kRows = 64, kBatch = 8, kSteps = kRows / kBatch;
+constexpr int kEpochs = 4;
+// In the environment of a client's process: the address of its worker.
+constexpr char kWorkerVariable[] = "PENSTOCK_TEST_WORKER";
+
+// A child process. Its stderr and stdout are a pipe.
+class Process {
+ public:
+  explicit Process(std::vector<std::string> command) {
+    std::vector<char*> words;
+    for (std::string& word : command) words.push_back(word.data());
+    words.push_back(nullptr);
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    output_ = ends[0];
+    process_ = ::fork();
+    if (process_ == 0) {  // only async-signal-safe functions
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      ::dup2(ends[1], STDOUT_FILENO);
+      ::dup2(ends[1], STDERR_FILENO);
+      ::execv(words[0], words.data());
+      ::_exit(127);
+    }
+    ::close(ends[1]);
+  }
+  ~Process() {
+    Kill();
+    ::close(output_);
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void Kill() {
+    if (process_ <= 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+    process_ = -1;
+  }
+
+  // The next line of its output that contains `text`; empty when it has ended, or after kLimit.
+  std::string AwaitLine(const std::string& text) {
+    const auto deadline = std::chrono::steady_clock::now() + kLimit;
+    for (;;) {
+      for (size_t end; (end = pending_.find('\n')) != std::string::npos;) {
+        const std::string line = pending_.substr(0, end);
+        pending_.erase(0, end + 1);
+        all_ += line + "\n";
+        if (absl::StrContains(line, text)) return line;
+      }
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+          deadline - std::chrono::steady_clock::now());
+      pollfd wait = {.fd = output_, .events = POLLIN, .revents = 0};
+      char bytes[4096];
+      ssize_t count = 0;
+      if (::poll(&wait, 1, static_cast<int>(std::max<int64_t>(0, left.count()))) > 0) {
+        count = ::read(output_, bytes, sizeof(bytes));
+      }
+      if (count <= 0) {
+        ADD_FAILURE() << "no line with '" << text << "' in:\n" << all_ << pending_;
+        return "";
+      }
+      pending_.append(bytes, static_cast<size_t>(count));
+    }
+  }
+
+ private:
+  pid_t process_ = -1;
+  int output_ = -1;
+  std::string pending_, all_;
+};
+
+// `penstock worker` on a CPU device; started again on the same port.
+class WorkerProcess {
+ public:
+  explicit WorkerProcess(std::string log, int lease = 600) : log_(std::move(log)), lease_(lease) {
+    Start("127.0.0.1:0");
+    const std::string before = "listening on ";
+    const std::string line = process_->AwaitLine(before);
+    if (line.empty()) return;
+    const size_t begin = line.find(before) + before.size();
+    address_ = line.substr(begin, line.find(',', begin) - begin);
+  }
+
+  // Does not wait until it listens: clients do.
+  void KillAndStartAgain() {
+    process_->Kill();
+    Start(address_);
+  }
+
+  const std::string& address() const { return address_; }
+  Process& process() { return *process_; }
+
+ private:
+  void Start(const std::string& listen) {
+    process_.emplace(std::vector<std::string>{PENSTOCK_PROGRAM, "worker", "--listen", listen,
+                                              "--device", "cpu", "--log", log_, "--lease",
+                                              absl::StrCat(lease_)});
+  }
+
+  const std::string log_;
+  const int lease_;
+  std::string address_;
+  std::optional<Process> process_;
+};
+
+class KilledProcessesTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { ::setenv("GCE_METADATA_HOST", "off", 1); }
+  KilledProcessesTest() {
+    std::string pattern = testing::TempDir() + "killed_processes_XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~KilledProcessesTest() override { std::filesystem::remove_all(folder_); }
+
+  static data::Dataset Batches() {
+    base::Random random(3);
+    Array x = Array::Uninitialized(DType::kF32, {kRows, 12}),
+          y = Array::Uninitialized(DType::kI64, {kRows});
+    for (int64_t i = 0; i < x.num_elements(); ++i) {
+      x.mutable_data<float>()[i] = static_cast<float>(random.Uniform());
+    }
+    for (int64_t i = 0; i < kRows; ++i) y.mutable_data<int64_t>()[i] = i % 3;
+    return data::Dataset::FromArrays({{"x", x}, {"y", y}}).Shuffle(kRows).Batch(kBatch);
+  }
+
+  // The state after a training; nothing after an error.
+  static base::NamedArrays Train(std::shared_ptr<runtime::Client> client,
+                                 const train::FitOptions& options) {
+    const nn::Symbol x = nn::Input({.shape = {12}, .name = "x"});
+    nn::Symbol h = nn::Dense({.units = 16, .activation = "relu"})(x);
+    h = nn::Dropout({.rate = 0.3})(h);
+    h = nn::BatchNormalization({.momentum = 0.9})(h);
+    auto strategy = train::Strategy::Create(std::move(client), {.replicas = 1});
+    EXPECT_TRUE(strategy.ok()) << strategy.status();
+    if (!strategy.ok()) return {};
+    auto trainer = train::Trainer::Create(
+        {.objective = {.network = nn::Network({x}, {nn::Dense({.units = 3})(h)}),
+                       .targets = {{.loss =
+                                        nn::SparseCategoricalCrossentropy({.from_logits = true})}},
+                       .optimizer = nn::Adam({.learning_rate = 0.01})},
+         .strategy = *std::move(strategy),
+         .columns = {.inputs = {"x"}, .labels = {"y"}},
+         .seed = 7});
+    EXPECT_TRUE(trainer.ok()) << trainer.status();
+    if (!trainer.ok()) return {};
+    const auto history = (*trainer)->Fit(Batches(), options);
+    EXPECT_TRUE(history.ok()) << history.status();
+    auto state = (*trainer)->State();
+    EXPECT_TRUE(state.ok()) << state.status();
+    return state.value_or(base::NamedArrays());
+  }
+
+  static std::shared_ptr<runtime::Client> Open(const std::string& address) {
+    auto client = remote::OpenRemoteClient({.address = absl::StrCat("grpc://", address)});
+    EXPECT_TRUE(client.ok()) << client.status();
+    return client.value_or(nullptr);
+  }
+
+  std::string folder_;
+};
+
+// Kills a worker before given steps, in order, and starts it again: the training goes on before it listens. Keeps
+// what the user is told.
+class KillWorkerAt : public train::Callback {
+ public:
+  KillWorkerAt(WorkerProcess& worker, std::vector<int64_t> steps)
+      : worker_(worker), steps_(std::move(steps)) {}
+  absl::Status BatchBegin(train::TrainingContext&, const train::Position& position) override {
+    if (steps_.empty() || position.total_steps < steps_.front()) return absl::OkStatus();
+    steps_.erase(steps_.begin());
+    worker_.KillAndStartAgain();
+    return absl::OkStatus();
+  }
+  void Note(absl::string_view text) override { absl::StrAppend(&notes_, text, "\n"); }
+  bool ShowsNotes() const override { return true; }
+  const std::string& notes() const { return notes_; }
+  bool all_killed() const { return steps_.empty(); }
+
+ private:
+  WorkerProcess& worker_;
+  std::vector<int64_t> steps_;
+  std::string notes_;
+};
+
+TEST_F(KilledProcessesTest, TrainingGoesOnAfterItsWorkerWasKilledWithEqualWeights) {
+  const uint64_t seed = base::EntropySeed();
+  RecordProperty("seed", absl::StrCat(seed));
+  base::Random random(seed);
+  std::vector<int64_t> steps = {static_cast<int64_t>(random.Uniform() * kSteps * kEpochs),
+                                static_cast<int64_t>(random.Uniform() * kSteps * kEpochs)};
+  std::sort(steps.begin(), steps.end());
+  SCOPED_TRACE(absl::StrCat("seed ", seed, ", killed before steps ", steps[0], ", ", steps[1]));
+  std::printf("seed %llu: the worker is killed before steps %lld and %lld\n",
+              static_cast<unsigned long long>(seed), static_cast<long long>(steps[0]),
+              static_cast<long long>(steps[1]));
+  const base::NamedArrays undisturbed = Train(runtime::TestClient(1), {.epochs = kEpochs});
+
+  WorkerProcess worker(folder_ + "/log");
+  const auto killer = std::make_shared<KillWorkerAt>(worker, steps);
+  const base::NamedArrays weights = Train(
+      Open(worker.address()),
+      {.epochs = kEpochs,
+       .callbacks = {killer, train::Checkpoint({.folder = folder_ + "/run", .every_steps = 3})}});
+  EXPECT_TRUE(killer->all_killed());
+  EXPECT_THAT(killer->notes(),
+              AllOf(HasSubstr("the devices were lost"), HasSubstr("previous run was killed"),
+                    HasSubstr("the end of its log:"), HasSubstr("max_device_losses: 1 of 3")));
+  ASSERT_GT(undisturbed.size(), 0u);
+  ASSERT_EQ(weights.size(), undisturbed.size());
+  for (const auto& [name, value] : undisturbed) {
+    ASSERT_NE(weights.Find(name), nullptr) << name;
+    EXPECT_TRUE(base::BitwiseEqual(value, *weights.Find(name))) << name;
+  }
+}
+
+// What the client's process of the next test does: it trains until it is killed.
+TEST_F(KilledProcessesTest, DISABLED_TrainsWithoutEnd) {
+  const char* const address = std::getenv(kWorkerVariable);
+  ASSERT_NE(address, nullptr);
+  Train(Open(address), {.epochs = 1000000});
+}
+
+TEST_F(KilledProcessesTest, WorkerFreesEverythingWhenTheLeaseOfAKilledClientEnds) {
+  WorkerProcess worker(folder_ + "/log", /*lease=*/1);
+  const remote::RemoteOptions options{.address = absl::StrCat("grpc://", worker.address())};
+  ::setenv(kWorkerVariable, worker.address().c_str(), 1);
+  Process client({"/proc/self/exe", "--gtest_also_run_disabled_tests",
+                  "--gtest_filter=KilledProcessesTest.DISABLED_TrainsWithoutEnd"});
+  ::unsetenv(kWorkerVariable);
+
+  // Each question travels to the worker and back.
+  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  remote::SessionInfo session;
+  while (session.executions() < 3 && std::chrono::steady_clock::now() < deadline) {
+    const auto now = remote::DescribeWorker(options);
+    ASSERT_TRUE(now.ok()) << now.status();
+    if (now->sessions_size() > 0) session = now->sessions(0);
+  }
+  ASSERT_GE(session.executions(), 3);
+  EXPECT_GT(session.buffers(), 0);
+  EXPECT_GT(session.buffer_bytes(), 0);
+  EXPECT_GT(session.programs(), 0);
+
+  client.Kill();
+  worker.process().AwaitLine("lost its connection");
+  const std::string ended = worker.process().AwaitLine(" ended ");
+  EXPECT_THAT(ended, AllOf(HasSubstr(session.session()), HasSubstr("; freed ")));
+  const auto after = remote::DescribeWorker(options);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->sessions_size(), 0);
+  // The devices are free, and the next session begins with nothing.
+  const auto next = Open(worker.address());
+  ASSERT_NE(next, nullptr);
+  const auto with_next = remote::DescribeWorker(options);
+  ASSERT_TRUE(with_next.ok()) << with_next.status();
+  ASSERT_EQ(with_next->sessions_size(), 1);
+  EXPECT_EQ(with_next->sessions(0).buffers(), 0);
+  EXPECT_EQ(with_next->sessions(0).buffer_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace penstock::tests
