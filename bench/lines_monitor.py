@@ -1,4 +1,4 @@
-"""Lines of `bench/run monitor`: the speed of a training with a monitor as a share of its speed without one, turned on and off in turns
+"""Lines of `bench/run monitor`: the speed of a training with a monitor as a share of its speed without one, turned on and off alternately
 within one process."""
 from side_by_side import ROOT, Constant, Line, Match, Reading, Worker, build, run, say
 

@@ -1,7 +1,7 @@
 // Benchmark of the cost of a monitor, which `bench/run monitor` runs:
 //
 //   bench_monitor WORK    for each line of stdin, trains for about four seconds without and with a
-//                         monitor, in turns (off on on off), and prints the speed with it as a
+//                         monitor, alternating (off on on off), and prints the speed with it as a
 //                         share of the speed without it: {"speed": 0.9991, "cpu": 0.9987}
 //
 // "cpu" is the share by CPU time, which other processes disturb less. The monitor has its HTTP

@@ -1,4 +1,4 @@
-// AllowedPaths: which URIs the pipelines and checkpoints of somebody else may use on this machine.
+// AllowedPaths: which URIs the pipelines and checkpoints of other users may use on this machine.
 //
 //   AllowedPaths allowed({"gs://flowers/", "/data/shards"}, /*writable=*/{});
 //   allowed.Check("gs://flowers/train-*.tfrec", /*write=*/false);   // OK

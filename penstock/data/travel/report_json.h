@@ -1,4 +1,4 @@
-// A PipelineReport as JSON, for whoever reads the data elsewhere.
+// A PipelineReport as JSON, for a process that reads the data elsewhere.
 #pragma once
 
 #include <string>

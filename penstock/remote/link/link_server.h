@@ -44,7 +44,7 @@ namespace penstock::remote {
 struct Peer {
   std::string address;  // "127.0.0.1:53124", "[::1]:53124"
   // Whom the credentials prove: "certificate CN" (the common name of the client's certificate),
-  // "token" (whoever holds the bearer token), "loopback" (a process of this host). Sessions with equal
+  // "token" (the holder of the bearer token), "loopback" (a process of this host). Sessions with equal
   // identities have the same owner: only that one may resume or take over.
   std::string identity;
 };
