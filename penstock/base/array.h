@@ -33,6 +33,7 @@
 #include "absl/types/span.h"
 
 #include "penstock/base/dtype.h"
+#include "penstock/base/numeric_cast.h"
 #include "penstock/base/shape.h"
 #include "penstock/base/status.h"
 
@@ -91,7 +92,8 @@ class Array {
   absl::Span<const T> values() const {
     return absl::Span<const T>(data<T>(), static_cast<size_t>(num_elements()));
   }
-  // The value of a numeric array with exactly one element, converted to T.
+  // The value of a numeric array with exactly one element, converted to T by NumericCast: floats saturate
+  // integers, NaN becomes 0.
   template <typename T>
   T item() const;
   // The element at an index for each axis, converted; a negative one counts from the end.
@@ -212,7 +214,7 @@ template <typename T>
 T Array::item(std::initializer_list<int64_t> index) const {
   const int64_t place = PlaceOf(index);
   return VisitNumeric(dtype_, [&](auto zero) {
-    return static_cast<T>(static_cast<const decltype(zero)*>(data_)[place]);
+    return NumericCast<T>(static_cast<const decltype(zero)*>(data_)[place]);
   });
 }
 
@@ -220,7 +222,7 @@ template <typename T>
 T Array::item() const {
   if (num_elements() != 1 || !IsNumeric(dtype_)) ThrowNoItem();
   return VisitNumeric(dtype_, [&](auto zero) {
-    return static_cast<T>(*static_cast<const decltype(zero)*>(data_));
+    return NumericCast<T>(*static_cast<const decltype(zero)*>(data_));
   });
 }
 

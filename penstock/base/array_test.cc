@@ -138,6 +138,17 @@ std::string Misuse(absl::FunctionRef<void()> use) {
   return "";
 }
 
+// C++ leaves a float beyond the integer type undefined, and processors disagree about it.
+TEST(Array, ItemOfAFloatOutOfRangeSaturates) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(Array::Scalar(1e10f).item<int32_t>(), std::numeric_limits<int32_t>::max());
+  EXPECT_EQ(Array::Scalar(-1e300).item<int32_t>(), std::numeric_limits<int32_t>::min());
+  EXPECT_EQ(Array::Scalar(infinity).item<int64_t>(), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(Array::Scalar(std::numeric_limits<float>::quiet_NaN()).item<int32_t>(), 0);
+  EXPECT_EQ(Array::Of<float>({2}, {1, -7}).item<uint8_t>({1}), 0);
+  EXPECT_EQ(Array::Scalar(-2.75).item<int32_t>(), -2);
+}
+
 TEST(Array, MisuseThrowsAndNamesTheArray) {
   Array a = Array::Zeros(DType::kF32, {2, 3});
   EXPECT_EQ(Misuse([&] { a.data<double>(); }),

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/termination_received.h"
+
 namespace penstock::base {
 namespace {
 
@@ -51,5 +53,7 @@ TerminationSignal::~TerminationSignal() {
 }
 
 bool TerminationSignal::received() const { return sigterm_received.load(); }
+
+bool TerminationReceived() { return installed.load() && sigterm_received.load(); }
 
 }  // namespace penstock::base
