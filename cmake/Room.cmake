@@ -11,8 +11,10 @@
 # folders whose files are not the room's: its CMakeLists.txt makes other libraries of them.
 #
 # Up to eight files of one folder are compiled at once, which halves the time (CMake's unity builds): what they declare
-# in anonymous namespaces has names that are used once in the room. ALONE: not here; TESTS_APART: each x_test.cc is a
-# program.
+# in anonymous namespaces has names that are used once in the room. ALONE: not here.
+#
+# CONFORMANCE names files of testing/ with value-parameterized suites that several tests instantiate. Each is a ctest entry
+# of its own, <room>_<file>, for all instantiations.
 #
 # LONG_TESTS are started first, so that no core waits for them at the end. TESTS_COMPILE_FAST: the room's tests run each
 # program of the CPU plugin a few times, and spend half of their time compiling it otherwise.
@@ -57,8 +59,8 @@ if(PENSTOCK_PRECOMPILE)
 endif()
 
 function(penstock_room)
-  cmake_parse_arguments(ROOM "ALONE;TESTS_APART;TESTS_COMPILE_FAST" "NAME"
-                        "USES;LIBRARIES;TEST_LIBRARIES;LONG_TESTS;APART" ${ARGN})
+  cmake_parse_arguments(ROOM "ALONE;TESTS_COMPILE_FAST" "NAME"
+                        "USES;LIBRARIES;TEST_LIBRARIES;LONG_TESTS;APART;CONFORMANCE" ${ARGN})
   list(FIND PENSTOCK_ROOMS ${ROOM_NAME} self)
   set(used)
   foreach(other IN LISTS ROOM_USES)
@@ -126,15 +128,11 @@ function(penstock_room)
     if(PENSTOCK_PRECOMPILE)
       penstock_reuse_test_headers(penstock_${ROOM_NAME}_testing)
     endif()
+    penstock_unity(penstock_${ROOM_NAME}_testing)
     list(APPEND test_libraries penstock_${ROOM_NAME}_testing)
   endif()
-  if(ROOM_TESTS_APART OR NOT tests)
+  if(NOT tests)
     add_custom_target(${ROOM_NAME}_tests)
-    foreach(source IN LISTS tests)
-      get_filename_component(name ${source} NAME_WE)
-      penstock_test(${ROOM_NAME}_${name} ${ROOM_NAME} ${source} ${test_libraries})
-      add_dependencies(${ROOM_NAME}_tests ${ROOM_NAME}_${name})
-    endforeach()
   else()
     penstock_test_program(${ROOM_NAME}_tests ${tests} ${PROJECT_SOURCE_DIR}/tests/room_tests_main.cc)
     target_link_libraries(${ROOM_NAME}_tests PRIVATE ${test_libraries} GTest::gtest)
@@ -145,6 +143,9 @@ function(penstock_room)
     endif()
     foreach(source IN LISTS tests)
       get_filename_component(name ${source} NAME_WE)
+      penstock_add_test(${ROOM_NAME}_${name} ${ROOM_NAME} ${ROOM_NAME}_tests --file ${name} ${arguments})
+    endforeach()
+    foreach(name IN LISTS ROOM_CONFORMANCE)
       penstock_add_test(${ROOM_NAME}_${name} ${ROOM_NAME} ${ROOM_NAME}_tests --file ${name} ${arguments})
     endforeach()
   endif()

@@ -1,6 +1,6 @@
 // The tests of a room are one program: `data_tests --file map_test` runs only those of map_test.cc,
-// as ctest's data_map_test does. With --compile-fast, XLA optimizes less on the CPU, unless XLA_FLAGS
-// says otherwise.
+// as ctest's data_map_test does. --report NAME: the name of the report, if not <room>_<file>. With
+// --compile-fast, XLA optimizes less on the CPU, unless XLA_FLAGS says otherwise.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +12,7 @@
 namespace {
 
 constexpr char kFile[] = "--file";
+constexpr char kReport[] = "--report";
 constexpr char kCompileFast[] = "--compile-fast";
 
 // GoogleTest filter for the tests of `file`, identified by their source location: a test of another
@@ -45,7 +46,9 @@ int main(int argc, char** argv) {
   if (!file.empty() && !output.empty() && output.back() == '/') {
     const std::string program = std::filesystem::path(argv[0]).stem();
     const std::string room = program.substr(0, program.find("_tests"));
-    GTEST_FLAG_SET(output, output + room + "_" + file + ".xml");
+    std::string name = room + "_" + file;
+    if (argc > 4 && std::string(argv[3]) == kReport) name = argv[4];
+    GTEST_FLAG_SET(output, output + name + ".xml");
   }
   ::testing::InitGoogleTest(&argc, argv);
   if (!file.empty()) {

@@ -32,9 +32,9 @@ absl::StatusOr<FileSystemUnderTest> InANewBucket(const absl::StatusOr<Emulator*>
   return FileSystemUnderTest{SharedFileSystem(), JoinPath(bucket, "root"), /*many_files=*/1100};
 }
 
-INSTANTIATE_TEST_SUITE_P(Gcs, FileSystemConformance,
+INSTANTIATE_TEST_SUITE_P(ArrowGcs, FileSystemConformance,
                          ConformanceOf([] { return InANewBucket(Emulator::Gcs()); }));
-INSTANTIATE_TEST_SUITE_P(S3, FileSystemConformance, ConformanceOf([] {
+INSTANTIATE_TEST_SUITE_P(ArrowS3, FileSystemConformance, ConformanceOf([] {
                            auto made = InANewBucket(Emulator::S3());
                            // The emulator strips trailing zeros from timestamps, and the AWS client
                            // cannot parse those.

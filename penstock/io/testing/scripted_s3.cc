@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -20,6 +21,17 @@ namespace penstock::io {
 namespace {
 
 constexpr char kBucket[] = "memory://bucket";
+
+// Value of a header, whose name is in lower case; empty if there is none.
+std::string Header(const std::string& raw_request, absl::string_view name) {
+  for (absl::string_view line : absl::StrSplit(raw_request, "\r\n")) {
+    const size_t colon = line.find(':');
+    if (colon != absl::string_view::npos && absl::EqualsIgnoreCase(line.substr(0, colon), name)) {
+      return std::string(absl::StripAsciiWhitespace(line.substr(colon + 1)));
+    }
+  }
+  return "";
+}
 
 std::string NotThere() {
   return CannedHttp("404 Not Found", "<Error><Code>NoSuchKey</Code></Error>");
@@ -96,6 +108,7 @@ CannedResponse ScriptedS3::Respond(const std::string& raw_request) {
     const std::vector<absl::string_view> words = absl::StrSplit(line, ' ');
     request.object = std::string(words.at(1).substr(std::string("/bucket/").size()));
   }
+  request.authorization = Header(raw_request, "authorization");
   std::lock_guard lock(mutex_);
   request.number = requests_++;
   request.correct_response = CorrectResponse(request, raw_request);

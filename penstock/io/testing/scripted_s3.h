@@ -32,6 +32,7 @@ class ScriptedS3 {
     bool is_list = false;
     bool is_head = false;
     std::string object;            // for a listing: its prefix
+    std::string authorization;     // value of the header
     std::string correct_response;  // the correct response
   };
   // Response to send instead of the correct one; no value: the correct one.

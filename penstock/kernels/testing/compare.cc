@@ -18,7 +18,7 @@ namespace {
 using base::Array;
 using base::DType;
 
-std::vector<double> Doubles(const Array& array) {
+std::vector<double> Widened(const Array& array) {
   const Array wide = *array.Cast(DType::kF64);
   return {wide.values<double>().begin(), wide.values<double>().end()};
 }
@@ -104,7 +104,7 @@ void ExpectSame(const ir::Graph& graph, const ir::Graph& reference, const Compar
   ASSERT_TRUE(want.ok()) << want.status();
   ASSERT_TRUE(got.ok()) << got.status() << "\n" << lowered->text;
   for (size_t i = 0; i < want->size(); ++i) {
-    const std::vector<double> w = Doubles((*want)[i]), g = Doubles((*got)[i]);
+    const std::vector<double> w = Widened((*want)[i]), g = Widened((*got)[i]);
     double largest = 1;
     for (double v : w) largest = std::max(largest, std::abs(v));
     for (size_t k = 0; k < w.size(); ++k) {

@@ -25,21 +25,6 @@ PjrtBuffer& AsPjrt(const Buffer& buffer) { return static_cast<PjrtBuffer&>(*buff
 
 }  // namespace
 
-// Buffers that one execution marked as donated, replica by replica in the order of `donated_`. The
-// marks are undone unless the execution begins.
-struct PjrtExecutable::Claims {
-  Claims() = default;
-  ~Claims() {
-    if (begun) return;
-    for (PjrtBuffer* buffer : buffers) buffer->ReleaseClaim();
-  }
-  Claims(const Claims&) = delete;
-  Claims& operator=(const Claims&) = delete;
-
-  std::vector<PjrtBuffer*> buffers;
-  bool begun = false;
-};
-
 PjrtExecutable::PjrtExecutable(std::shared_ptr<PjrtClient> client, PJRT_LoadedExecutable* handle,
                                ir::Program program, std::vector<const Device*> devices,
                                bool from_cache)
@@ -47,12 +32,8 @@ PjrtExecutable::PjrtExecutable(std::shared_ptr<PjrtClient> client, PJRT_LoadedEx
       handle_(handle),
       program_(std::make_shared<const ir::Program>(std::move(program))),
       devices_(std::move(devices)),
-      from_cache_(from_cache) {
-  for (size_t i = 0; i < program_->parameters.size(); ++i) {
-    const bool donated = i < program_->alias.size() && program_->alias[i] >= 0;
-    (donated ? donated_ : kept_).push_back(i);
-  }
-}
+      from_cache_(from_cache),
+      uses_(*program_) {}
 
 PjrtExecutable::~PjrtExecutable() {
   PENSTOCK_PJRT_ARGS(PJRT_LoadedExecutable_Destroy_Args, args);
@@ -75,52 +56,9 @@ absl::Status PjrtExecutable::CheckOwner(absl::Span<const Buffers> arguments) con
   return absl::OkStatus();
 }
 
-absl::Status PjrtExecutable::ClaimDonated(absl::Span<const Buffers> arguments,
-                                          Claims& claims) const {
-  claims.buffers.reserve(arguments.size() * donated_.size());
-  for (size_t replica = 0; replica < arguments.size(); ++replica) {
-    for (size_t i : donated_) {
-      PjrtBuffer& buffer = AsPjrt(arguments[replica][i]);
-      if (!buffer.ClaimForDonation()) return ClaimError(buffer, claims, replica, i);
-      claims.buffers.push_back(&buffer);
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status PjrtExecutable::ClaimError(const PjrtBuffer& buffer, const Claims& claims,
-                                        size_t replica, size_t parameter) const {
-  const std::string name = ParameterName(*program_, replica, parameter);
-  const auto earlier = std::find(claims.buffers.begin(), claims.buffers.end(), &buffer);
-  if (earlier == claims.buffers.end()) return base::WithContext(buffer.CheckLive(), name);
-  const size_t i = static_cast<size_t>(earlier - claims.buffers.begin());
-  return absl::InvalidArgumentError(
-      absl::StrCat(name, ": the buffer is donated twice, also as ",
-                   ParameterName(*program_, i / donated_.size(), donated_[i % donated_.size()]),
-                   "; use a separate buffer for each parameter"));
-}
-
-absl::Status PjrtExecutable::CheckNotDonated(absl::Span<const Buffers> arguments,
-                                             const Claims& claims) const {
-  for (size_t replica = 0; replica < arguments.size(); ++replica) {
-    for (size_t i : kept_) {
-      const PjrtBuffer& buffer = AsPjrt(arguments[replica][i]);
-      if (!buffer.donated()) continue;
-      const auto claimed = std::find(claims.buffers.begin(), claims.buffers.end(), &buffer);
-      const std::string name = ParameterName(*program_, replica, i);
-      if (claimed == claims.buffers.end()) return base::WithContext(buffer.CheckLive(), name);
-      const size_t j = static_cast<size_t>(claimed - claims.buffers.begin()) % donated_.size();
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": the same buffer is donated as parameter ", donated_[j],
-                       "; a donated buffer cannot be another argument"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 std::vector<int64_t> PjrtExecutable::Viewed(absl::Span<const Buffers> arguments) const {
   std::vector<int64_t> out;
-  for (size_t i : donated_) {
+  for (size_t i : uses_.donated) {
     const bool viewed = std::any_of(arguments.begin(), arguments.end(),
                                     [&](const Buffers& b) { return AsPjrt(b[i]).HasViews(); });
     if (viewed) out.push_back(static_cast<int64_t>(i));
@@ -131,9 +69,8 @@ std::vector<int64_t> PjrtExecutable::Viewed(absl::Span<const Buffers> arguments)
 absl::StatusOr<std::vector<Buffers>> PjrtExecutable::Execute(absl::Span<const Buffers> arguments) {
   PENSTOCK_RETURN_IF_ERROR(CheckArguments(*program_, devices_, arguments));
   PENSTOCK_RETURN_IF_ERROR(CheckOwner(arguments));
-  Claims claims;
-  PENSTOCK_RETURN_IF_ERROR(ClaimDonated(arguments, claims));
-  PENSTOCK_RETURN_IF_ERROR(CheckNotDonated(arguments, claims));
+  DonationClaims<PjrtBuffer> claims;
+  PENSTOCK_RETURN_IF_ERROR(claims.Claim(*program_, uses_, arguments));
 
   AwaitTemporaries(arguments);
 
@@ -164,15 +101,15 @@ absl::StatusOr<std::vector<Buffers>> PjrtExecutable::Execute(absl::Span<const Bu
   args.output_lists = output_lists.data();
   const absl::Status status =
       PENSTOCK_PJRT_CALL(client_->api(), PJRT_LoadedExecutable_Execute, args);
-  claims.begun = true;
+  claims.Keep();
   if (status.ok()) return Wrap(out);
-  for (PjrtBuffer* buffer : claims.buffers) buffer->ReconcileClaim();
+  for (PjrtBuffer* buffer : claims.buffers()) buffer->ReconcileClaim();
   return base::WithContext(ExplainOutOfMemory(status, *program_), ProgramName(*program_));
 }
 
 void PjrtExecutable::RecordTemporaries() {
   // Only some of several replicas are that slow, and waiting for the slowest costs more.
-  if (!client_->on_cpu() || donated_.empty() || devices_.size() > 1) return;
+  if (!client_->on_cpu() || uses_.donated.empty() || devices_.size() > 1) return;
   const absl::StatusOr<MemoryStats> memory = Memory();
   if (memory.ok() && memory->temporary > 0) host_temporaries_ = memory->temporary;
 }
@@ -183,7 +120,7 @@ void PjrtExecutable::RecordTemporaries() {
 void PjrtExecutable::AwaitTemporaries(absl::Span<const Buffers> arguments) {
   LargeBlocks* const blocks = LargeBlocks::ForProcess();
   if (host_temporaries_ == 0 || blocks == nullptr || futile_waits_ >= kMaxFutileWaits) return;
-  if (!AsPjrt(arguments[0][donated_[0]]).IsReady()) return;
+  if (!AsPjrt(arguments[0][uses_.donated[0]]).IsReady()) return;
   futile_waits_ = blocks->AwaitFreed(host_temporaries_) ? 0 : futile_waits_ + 1;
 }
 
@@ -260,7 +197,7 @@ absl::Status PjrtExecutable::CheckResults() const {
 }
 
 absl::Status PjrtExecutable::CheckDonation() const {
-  if (donated_.empty()) return absl::OkStatus();
+  if (uses_.donated.empty()) return absl::OkStatus();
   const absl::StatusOr<MemoryStats> memory = Memory();
   if (absl::IsUnimplemented(memory.status())) return absl::OkStatus();  // nothing to check against
   PENSTOCK_RETURN_IF_ERROR(memory.status());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "penstock/runtime/client.h"
+#include "penstock/runtime/donation.h"
 
 struct PJRT_Buffer;
 struct PJRT_Executable;
@@ -14,7 +15,6 @@ struct PJRT_LoadedExecutable;
 
 namespace penstock::runtime {
 
-class PjrtBuffer;
 class PjrtClient;
 
 class PjrtExecutable final : public Executable {
@@ -38,13 +38,7 @@ class PjrtExecutable final : public Executable {
   void RecordTemporaries();
 
  private:
-  struct Claims;
-
   absl::Status CheckOwner(absl::Span<const Buffers> arguments) const;
-  absl::Status ClaimDonated(absl::Span<const Buffers> arguments, Claims& claims) const;
-  absl::Status ClaimError(const PjrtBuffer& buffer, const Claims& claims, size_t replica,
-                          size_t parameter) const;
-  absl::Status CheckNotDonated(absl::Span<const Buffers> arguments, const Claims& claims) const;
   // Donated parameters whose memory an Array still views: the plugin must copy these.
   std::vector<int64_t> Viewed(absl::Span<const Buffers> arguments) const;
   void AwaitTemporaries(absl::Span<const Buffers> arguments);
@@ -56,8 +50,8 @@ class PjrtExecutable final : public Executable {
   const std::shared_ptr<const ir::Program> program_;  // shared with the results' buffers
   const std::vector<const Device*> devices_;
   const bool from_cache_;
-  std::vector<size_t> donated_, kept_;  // parameters
-  size_t host_temporaries_ = 0;         // bytes; 0: unknown, device memory, or several replicas
+  const ParameterUses uses_;
+  size_t host_temporaries_ = 0;  // bytes; 0: unknown, device memory, or several replicas
   // Number of consecutive waits in which the memory was not freed; something else then keeps a
   // block of that size.
   std::atomic<int> futile_waits_{0};
