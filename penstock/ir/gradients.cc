@@ -102,6 +102,12 @@ std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Value> xs) {
   return depends;
 }
 
+void ExtendDependsOn(const Graph& graph, std::vector<bool>& depends) {
+  for (int id = static_cast<int>(depends.size()); id < graph.num_nodes(); ++id) {
+    depends.push_back(TakesPart(graph.node(id), depends));
+  }
+}
+
 Value AddCotangent(Value sum, Value addend) {
   const auto is_sparse = [](const Value& v) {
     return v.node().op->adds_to_operand && IsZeros(v.node().operands[0]);

@@ -20,5 +20,7 @@ std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value>
 
 // By node: whether its results depend on one of `xs` differentiably; true for the nodes of xs.
 std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Value> xs);
+// Extends `depends`, which has the graph's first nodes, to the nodes that were added since.
+void ExtendDependsOn(const Graph& graph, std::vector<bool>& depends);
 
 }  // namespace penstock::ir
