@@ -138,4 +138,15 @@ std::vector<runtime::Kernel> AllFiniteKernels() {
   return {{kAllFiniteTarget, reinterpret_cast<void*>(kAllFiniteHandler)}};
 }
 
+std::vector<KernelCost> AllFiniteCosts() {
+  return {{kAllFiniteTarget, 1, [](const KernelCall& call) {
+             const std::vector<int64_t> ranges = call.Ints("ranges");
+             double elements = 0;
+             for (size_t i = 0; i + 2 < ranges.size(); i += 3) {
+               elements += static_cast<double>(ranges[i + 2] - ranges[i + 1]);
+             }
+             return elements;
+           }}};
+}
+
 }  // namespace penstock::kernels

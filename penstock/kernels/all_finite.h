@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "penstock/kernels/call_flops.h"
 #include "penstock/runtime/client.h"
 
 namespace penstock::kernels {
@@ -18,5 +19,6 @@ namespace penstock::kernels {
 inline constexpr char kAllFiniteTarget[] = "penstock.all_finite";
 
 std::vector<runtime::Kernel> AllFiniteKernels();
+std::vector<KernelCost> AllFiniteCosts();
 
 }  // namespace penstock::kernels

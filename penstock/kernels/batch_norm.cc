@@ -355,4 +355,31 @@ std::vector<runtime::Kernel> BatchNormKernels() {
           {kMaskedBatchNormGradientTarget, reinterpret_cast<void*>(kMaskedBackwardHandler)}};
 }
 
+std::vector<KernelCost> BatchNormCosts() {
+  // Elementwise operations for each element of x. Moments: the sum, then the sum of (x - mean)^2; a
+  // mask multiplies both terms. Normalization: (x - mean) rstd scale + offset. Gradient: (x - mean)
+  // rstd, two sums, and scale rstd (dy - sum / n - xhat sum / n). relu: a comparison, and its
+  // gradient computes y again.
+  constexpr double kMoments = 4, kMask = 2, kNormalize = 4, kRelu = 1, kAdd = 1, kGradient = 9,
+                   kReluGradient = 3;
+  static constexpr auto kForward = [](const KernelCall& call, double mask) {
+    const bool relu = call.attributes.find("relu = true") != std::string::npos;
+    return call.Elements(0) * (kMoments + mask + kNormalize + (relu ? kRelu : 0));
+  };
+  static constexpr auto kBackward = [](const KernelCall& call, double mask) {
+    const bool relu = call.attributes.find("relu = true") != std::string::npos;
+    return call.Elements(0) * (kGradient + mask + (relu ? kReluGradient : 0));
+  };
+  return {{kBatchNormTarget, 1, [](const KernelCall& call) { return kForward(call, 0); }},
+          {kMaskedBatchNormTarget, 1, [](const KernelCall& call) { return kForward(call, kMask); }},
+          {kMomentsTarget, 1, [](const KernelCall& call) { return call.Elements(0) * kMoments; }},
+          {kMaskedMomentsTarget, 1,
+           [](const KernelCall& call) { return call.Elements(0) * (kMoments + kMask); }},
+          {kBatchNormAddReluTarget, 1,
+           [](const KernelCall& call) { return call.Elements(0) * (kNormalize + kAdd + kRelu); }},
+          {kBatchNormGradientTarget, 1, [](const KernelCall& call) { return kBackward(call, 0); }},
+          {kMaskedBatchNormGradientTarget, 1,
+           [](const KernelCall& call) { return kBackward(call, kMask); }}};
+}
+
 }  // namespace penstock::kernels

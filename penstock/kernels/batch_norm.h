@@ -9,6 +9,7 @@
 
 #include <vector>
 
+#include "penstock/kernels/call_flops.h"
 #include "penstock/runtime/client.h"
 
 namespace penstock::kernels {
@@ -29,5 +30,6 @@ inline constexpr char kBatchNormGradientTarget[] = "penstock.batch_norm_gradient
 inline constexpr char kMaskedBatchNormGradientTarget[] = "penstock.batch_norm_gradient_masked";
 
 std::vector<runtime::Kernel> BatchNormKernels();
+std::vector<KernelCost> BatchNormCosts();
 
 }  // namespace penstock::kernels

@@ -103,4 +103,8 @@ std::vector<runtime::Kernel> ColumnSumKernels() {
   return {{kColumnSumTarget, reinterpret_cast<void*>(kColumnSumHandler)}};
 }
 
+std::vector<KernelCost> ColumnSumCosts() {
+  return {{kColumnSumTarget, 1, [](const KernelCall& call) { return call.Elements(0); }}};
+}
+
 }  // namespace penstock::kernels

@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "penstock/kernels/call_flops.h"
 #include "penstock/runtime/client.h"
 
 namespace penstock::kernels {
@@ -16,5 +17,6 @@ namespace penstock::kernels {
 inline constexpr char kColumnSumTarget[] = "penstock.column_sum";
 
 std::vector<runtime::Kernel> ColumnSumKernels();
+std::vector<KernelCost> ColumnSumCosts();
 
 }  // namespace penstock::kernels

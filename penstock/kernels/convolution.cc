@@ -406,4 +406,26 @@ std::vector<runtime::Kernel> ConvolutionKernels() {
           {kBiasedConvolutionTarget, reinterpret_cast<void*>(+kBiasedHandler)}};
 }
 
+std::vector<KernelCost> ConvolutionCosts() {
+  // For each position of the output and of the kernel, over the input channels of a group: 2 N OH OW
+  // KH KW CI CO. `output` and `kernel`: the tensors in these roles.
+  static constexpr auto kFlops = [](const ir::TensorType& output, const ir::TensorType& kernel) {
+    const int64_t filters = kernel.shape.rank() == 4 ? kernel.shape.dim(3) : 0;
+    if (filters == 0) return 0.0;
+    return 2 * static_cast<double>(output.shape.num_elements()) *
+           static_cast<double>(kernel.shape.num_elements() / filters);
+  };
+  return {{ConvolutionTarget(Direction::kForward), 2,
+           [](const KernelCall& call) { return kFlops(call.results[0], call.operands[1]); }},
+          {kBiasedConvolutionTarget, 3,
+           [](const KernelCall& call) {
+             return kFlops(call.results[0], call.operands[1]) +
+                    static_cast<double>(call.results[0].shape.num_elements());
+           }},
+          {ConvolutionTarget(Direction::kInputGradient), 2,
+           [](const KernelCall& call) { return kFlops(call.operands[0], call.operands[1]); }},
+          {ConvolutionTarget(Direction::kKernelGradient), 2,
+           [](const KernelCall& call) { return kFlops(call.operands[1], call.results[0]); }}};
+}
+
 }  // namespace penstock::kernels

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "penstock/base/dtype.h"
+#include "penstock/kernels/call_flops.h"
 #include "penstock/runtime/client.h"
 
 namespace penstock::kernels {
@@ -39,5 +40,6 @@ const char* ConvolutionTarget(Direction direction);
 // filter.
 inline constexpr char kBiasedConvolutionTarget[] = "penstock.convolution_bias";
 std::vector<runtime::Kernel> ConvolutionKernels();
+std::vector<KernelCost> ConvolutionCosts();
 
 }  // namespace penstock::kernels

@@ -294,4 +294,16 @@ std::vector<runtime::Kernel> MatmulKernels() {
   return {{kMatmulTarget, reinterpret_cast<void*>(+kMatmulHandler)}};
 }
 
+std::vector<KernelCost> MatmulCosts() {
+  // 2 batch rows depth columns.
+  return {{kMatmulTarget, 2, [](const KernelCall& call) {
+             double flops = 2 * static_cast<double>(call.results[0].shape.num_elements());
+             for (const int64_t axis : call.Ints("lhs_contracting")) {
+               const base::Shape& lhs = call.operands[0].shape;
+               if (axis < lhs.rank()) flops *= static_cast<double>(lhs.dim(static_cast<int>(axis)));
+             }
+             return flops;
+           }}};
+}
+
 }  // namespace penstock::kernels

@@ -13,6 +13,7 @@
 
 #include "penstock/base/dtype.h"
 #include "penstock/ir/ops.h"
+#include "penstock/kernels/call_flops.h"
 #include "penstock/runtime/client.h"
 
 namespace xla::ffi {
@@ -57,5 +58,6 @@ absl::Status RunMatmul(xla::ffi::ThreadPool& pool, const MatmulShape& shape, voi
 // (array<i64>), the dimension numbers of the dot_general.
 inline constexpr char kMatmulTarget[] = "penstock.matmul";
 std::vector<runtime::Kernel> MatmulKernels();
+std::vector<KernelCost> MatmulCosts();
 
 }  // namespace penstock::kernels

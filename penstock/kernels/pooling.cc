@@ -141,4 +141,18 @@ std::vector<runtime::Kernel> PoolingKernels() {
           {kMaxPoolGradientTarget, reinterpret_cast<void*>(kGradientHandler)}};
 }
 
+std::vector<KernelCost> PoolingCosts() {
+  // One addition or comparison for each element of each window.
+  static constexpr auto kFlops = [](const KernelCall& call, const ir::TensorType& windows) {
+    auto flops = static_cast<double>(windows.shape.num_elements());
+    for (const int64_t extent : call.Ints("size")) flops *= static_cast<double>(extent);
+    return flops;
+  };
+  const auto forward = [](const KernelCall& call) { return kFlops(call, call.results[0]); };
+  return {{kSumPoolTarget, 1, forward},
+          {kMaxPoolTarget, 1, forward},
+          {kMaxPoolGradientTarget, 2,
+           [](const KernelCall& call) { return kFlops(call, call.operands[1]); }}};
+}
+
 }  // namespace penstock::kernels

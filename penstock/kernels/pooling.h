@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "penstock/kernels/call_flops.h"
 #include "penstock/runtime/client.h"
 
 namespace penstock::kernels {
@@ -25,5 +26,6 @@ inline constexpr char kMaxPoolGradientTarget[] = "penstock.max_pool_gradient";
 inline constexpr int64_t kMaxWindow = 1 << 15;
 
 std::vector<runtime::Kernel> PoolingKernels();
+std::vector<KernelCost> PoolingCosts();
 
 }  // namespace penstock::kernels
