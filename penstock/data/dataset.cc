@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 #include "penstock/base/status.h"
 #include "penstock/data/report.h"
@@ -20,6 +22,12 @@ void Print(const Dataset::Description& description, int indent, std::string* out
   for (size_t i = 0; i < description.inputs.size(); ++i) {
     if (several) absl::StrAppend(out, space, "input ", i, ":\n");
     Print(*description.inputs[i], indent + (several ? 1 : 0), out);
+  }
+  if (const std::string* printed = description.stage->printed(); printed != nullptr) {
+    for (absl::string_view line : absl::StrSplit(absl::StripSuffix(*printed, "\n"), '\n')) {
+      absl::StrAppend(out, space, line, "\n");
+    }
+    return;
   }
   absl::StrAppend(
       out, space,

@@ -562,6 +562,12 @@ class Dataset {
   // when it changes. If several programs run, one writes, and the others read the input themselves
   // meanwhile.
   //
+  // Cache("worker") keeps them in the memory of the process that owns the devices. If that is a worker
+  // on another host, what is upstream runs there if it can, and otherwise here, once, and its elements
+  // are sent (docs/remote-data.md). If it is this process, it is Cache(), except that elements that do
+  // not fit into three quarters of the memory budget are no error: they are not kept, and the first
+  // epoch of the input is read again in each pass. A folder of that name is "./worker".
+  //
   // With memory_first as well, a pass in which the elements fill three quarters of the memory
   // budget frees them, the next pass stores them in the folder, and later passes read them from
   // there.

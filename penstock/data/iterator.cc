@@ -181,9 +181,11 @@ Iterator::~Iterator() {
   if (engine_ != nullptr) engine_->Cancel();
 }
 
+void Iterator::Interrupt() { engine_->Interrupt(); }
+
 absl::StatusOr<bool> Iterator::Next(base::NamedArrays* element) {
   *element = base::NamedArrays();  // releases its memory before more is needed
-  if (rows_.empty()) {
+  if (rows_.empty() || engine_->cancelled()) {
     range_ = 0;
     row_in_range_ = 0;
     PENSTOCK_ASSIGN_OR_RETURN(const bool more, engine_->Next(&rows_));

@@ -187,8 +187,8 @@ struct StageStats {
   std::vector<int> inputs = {};  // indices of the stages directly upstream
 };
 
-// Iterator over the elements of a Dataset. Used by one thread at a time; Stats may be called by any
-// thread at any time.
+// Iterator over the elements of a Dataset. Used by one thread at a time; Stats and Interrupt may be
+// called by any thread at any time.
 class Iterator {
  public:
   // Cancels queued work and blocks until running work ends: a read in flight, a user-defined
@@ -204,6 +204,10 @@ class Iterator {
   // releases it. After an error the same error is returned again. While it waits, the calling
   // thread runs jobs of the compute pool.
   absl::StatusOr<bool> Next(base::NamedArrays* element);
+
+  // Ends the iteration from any thread: Next returns CANCELLED from now on, also one that waits. Does
+  // not block, unlike the destructor.
+  void Interrupt();
 
   const ElementSpec& spec() const { return spec_; }
   uint64_t seed() const { return state_.seed; }

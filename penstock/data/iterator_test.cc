@@ -4,8 +4,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <future>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -14,6 +16,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/testing/conformance.h"
 #include "penstock/data/testing/source.h"
+#include "penstock/io/testing/status_assertions.h"
 
 namespace penstock::data {
 namespace iterator_test {
@@ -317,6 +320,30 @@ TEST(Iterator, CountsWorkOfItsStages) {
   EXPECT_EQ(stats[3].stage, "Batch(4)");
   EXPECT_EQ(stats[3].elements, 3);
   EXPECT_EQ(stats[3].bytes, 10 * 4 * 4);
+}
+
+TEST(Iterator, InterruptEndsAWaitForAnElement) {
+  std::promise<void> asked, release;
+  const std::shared_future<void> released = release.get_future().share();
+  const Dataset dataset = Dataset::FromGenerator(
+      [&](const GeneratorContext&) {
+        return [&](NamedArrays*) -> absl::StatusOr<bool> {
+          asked.set_value();
+          released.wait();
+          return false;
+        };
+      },
+      TestSource().spec(), {.read_ahead = 1});
+  ASSERT_OK_AND_ASSIGN(const auto iterator, dataset.MakeIterator());
+  std::thread interrupting([&] {
+    asked.get_future().wait();
+    iterator->Interrupt();
+  });
+  NamedArrays element;
+  EXPECT_TRUE(absl::IsCancelled(iterator->Next(&element).status()));
+  EXPECT_TRUE(absl::IsCancelled(iterator->Next(&element).status()));
+  interrupting.join();
+  release.set_value();  // the destructor waits for the function
 }
 
 TEST(Dataset, PrintsOneStagePerLine) {

@@ -186,6 +186,16 @@ class Stage {
   virtual absl::string_view adds_stage() const { return ""; }
   virtual bool is_added() const { return false; }
 
+  // Cache("worker"): what is upstream of it may be computed in another process, and sent once
+  // (cache/uploaded_rows.h).
+  virtual bool keeps_rows() const { return false; }
+  // Of a stage that stands for stages which run in another process: their number, because stages get their
+  // seeds by their numbers, and what Dataset::ToString prints for them.
+  virtual int64_t num_stages() const { return 1; }
+  virtual const std::string* printed() const { return nullptr; }
+  // Of the last stage of a dataset that is a part of a larger one: number of stages before the part's.
+  virtual int64_t first_stage() const { return 0; }
+
   std::string ToString() const;  // "Shuffle(2048, seed=1)"
 
  protected:

@@ -6,8 +6,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/available_memory.h"
 #include "penstock/base/status.h"
 #include "penstock/data/cache/cache_folder.h"
+#include "penstock/data/cache/cached_rows.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
 
@@ -19,11 +21,7 @@ namespace {
 // returns what the input returned.
 class CachedRows {
  public:
-  struct Portion {
-    RowRefs rows;
-    absl::Status error;  // RecoverableError, if there are no rows
-  };
-  using Portions = std::vector<Portion>;
+  using Portions = CachedPortions;
 
   std::shared_ptr<const Portions> Find() const {
     std::lock_guard lock(mutex_);
@@ -35,22 +33,22 @@ class CachedRows {
     if (portions_ == nullptr) portions_ = std::make_shared<const Portions>(std::move(portions));
   }
   // They do not fit into memory.
-  void TurnToFolder() { in_folder_ = true; }
-  bool in_folder() const { return in_folder_; }
+  void GiveUp() { gave_up_ = true; }
+  bool gave_up() const { return gave_up_; }
 
  private:
   mutable std::mutex mutex_;
   std::shared_ptr<const Portions> portions_;
-  std::atomic<bool> in_folder_ = false;
+  std::atomic<bool> gave_up_ = false;
 };
 
 class FillCacheNode : public Node {
  public:
   FillCacheNode(const NodeContext& context, std::unique_ptr<Node> input,
-                std::shared_ptr<CachedRows> cache, bool has_folder, int64_t expected)
+                std::shared_ptr<CachedRows> cache, bool may_give_up, int64_t expected)
       : Node(context, std::move(input)),
         cache_(std::move(cache)),
-        has_folder_(has_folder),
+        may_give_up_(may_give_up),
         expected_(expected),
         reservation_(context.memory) {}
 
@@ -107,9 +105,17 @@ class FillCacheNode : public Node {
     const int64_t budget = memory_->budget().bytes();
     // Reported after a few elements, not hours later when memory has run out.
     const bool too_many = BytesOfAll() > budget + budget / 10;
-    if (has_folder_ && (too_many || memory_->charged() > budget / 4 * 3)) {
+    if (may_give_up_ && (too_many || memory_->charged() > budget / 4 * 3)) {
       gave_up_ = true;
-      cache_->TurnToFolder();
+      cache_->GiveUp();
+      if (const int64_t all = BytesOfAll(); all > 0) {
+        counters_.SetHint(absl::StrCat("all ", expected_, " elements would take about ",
+                                       base::PrintBytes(all), ", and the memory budget is ",
+                                       base::PrintBytes(budget), ": they are not kept"));
+      } else {
+        counters_.SetHint(absl::StrCat(elements_, " elements fill the memory budget of ",
+                                       base::PrintBytes(budget), ": they are not kept"));
+      }
       portions_.clear();
       blocks_.clear();
       reservation_.Clear();
@@ -135,10 +141,10 @@ class FillCacheNode : public Node {
   }
 
   const std::shared_ptr<CachedRows> cache_;
-  const bool has_folder_;
+  const bool may_give_up_;
   const int64_t expected_;  // total number of elements; not positive if unknown
   MemoryReservation reservation_;
-  CachedRows::Portions portions_;
+  CachedPortions portions_;
   absl::flat_hash_map<const Block*, BlockPtr> blocks_;  // the input's, for the stored views of them
   int64_t elements_ = 0;
   int64_t bytes_ = 0;
@@ -147,7 +153,7 @@ class FillCacheNode : public Node {
 
 class ReadCacheNode : public Node {
  public:
-  ReadCacheNode(const NodeContext& context, std::shared_ptr<const CachedRows::Portions> portions)
+  ReadCacheNode(const NodeContext& context, std::shared_ptr<const CachedPortions> portions)
       : Node(context, nullptr), portions_(std::move(portions)) {}
 
  protected:
@@ -185,28 +191,34 @@ class ReadCacheNode : public Node {
     return part;
   }
 
-  const std::shared_ptr<const CachedRows::Portions> portions_;
+  const std::shared_ptr<const CachedPortions> portions_;
   size_t output_rows_ = 0;
   int64_t row_ = 0;
 };
 
+// Dataset::Cache's name for the memory of the process that runs the devices.
+constexpr char kAtWorker[] = "worker";
+
 class CacheStage : public Stage {
  public:
-  // `folder`: the stage that keeps elements in a folder, null when there is none.
-  CacheStage(Dataset input, std::shared_ptr<const Stage> folder,
+  // `folder`: the stage that keeps elements in a folder, null when there is none. at_worker: Cache("worker").
+  CacheStage(Dataset input, std::shared_ptr<const Stage> folder, bool at_worker,
              std::shared_ptr<CachedRows> cache = std::make_shared<CachedRows>(),
              int64_t expected = kUnknownCardinality)
       : input_(std::move(input)),
         folder_(std::move(folder)),
+        at_worker_(at_worker),
         cache_(std::move(cache)),
         expected_(expected) {}
 
   absl::string_view name() const override { return "Cache"; }
   absl::Status WriteFields(StageFields& out) const override {
     return WriteCacheFields(out, folder_ == nullptr ? "" : folder_->Parameters(),
-                            /*memory_first=*/folder_ != nullptr);
+                            /*memory_first=*/folder_ != nullptr, at_worker_);
   }
+  bool keeps_rows() const override { return at_worker_; }
   std::string Parameters() const override {
+    if (at_worker_) return kAtWorker;
     return folder_ == nullptr ? "" : absl::StrCat(folder_->Parameters(), ", memory first");
   }
   absl::StatusOr<int64_t> Cardinality(absl::Span<const int64_t> inputs,
@@ -232,40 +244,48 @@ class CacheStage : public Stage {
       PENSTOCK_ASSIGN_OR_RETURN(folder, folder_->Resolve(context));
     }
     int64_t expected = kUnknownCardinality;
-    if (cache_->Find() == nullptr && !cache_->in_folder()) {
+    if (cache_->Find() == nullptr && !cache_->gave_up()) {
       // The input reports its own errors.
       expected =
           input_.Cardinality({.file_system = context.file_system}).value_or(kUnknownCardinality);
     }
-    return std::make_shared<CacheStage>(input_, std::move(folder), cache_, expected);
+    return std::make_shared<CacheStage>(input_, std::move(folder), at_worker_, cache_, expected);
   }
 
   absl::StatusOr<std::unique_ptr<Node>> MakeNode(const NodeContext& context) const override {
     if (auto portions = cache_->Find()) {
       return std::make_unique<ReadCacheNode>(context, std::move(portions));
     }
-    if (cache_->in_folder()) return folder_->MakeNode(context);
+    if (cache_->gave_up() && folder_ != nullptr) return folder_->MakeNode(context);
     // The first epoch is stored, even if a later one is read first: a run that is resumed there
     // continues with the same order.
     PENSTOCK_ASSIGN_OR_RETURN(auto input, context.make_input(0, /*epoch=*/0));
-    return std::make_unique<FillCacheNode>(context, std::move(input), cache_, folder_ != nullptr,
-                                           expected_);
+    if (cache_->gave_up()) return input;
+    return std::make_unique<FillCacheNode>(context, std::move(input), cache_,
+                                           folder_ != nullptr || at_worker_, expected_);
   }
 
  private:
   const Dataset input_;
   const std::shared_ptr<const Stage> folder_;
+  const bool at_worker_;
   const std::shared_ptr<CachedRows> cache_;
   const int64_t expected_;
 };
 
 }  // namespace
 
+std::unique_ptr<Node> MakeReadCacheNode(const NodeContext& context,
+                                        std::shared_ptr<const CachedPortions> portions) {
+  return std::make_unique<ReadCacheNode>(context, std::move(portions));
+}
+
 Dataset Dataset::Cache(std::string folder, CacheOptions options) const {
-  if (folder.empty()) return Then(std::make_shared<CacheStage>(*this, nullptr));
+  if (folder.empty()) return Then(std::make_shared<CacheStage>(*this, nullptr, false));
+  if (folder == kAtWorker) return Then(std::make_shared<CacheStage>(*this, nullptr, true));
   auto in_folder = MakeCacheFolder(*this, std::move(folder));
   if (!options.memory_first) return Then(std::move(in_folder));
-  return Then(std::make_shared<CacheStage>(*this, std::move(in_folder)));
+  return Then(std::make_shared<CacheStage>(*this, std::move(in_folder), false));
 }
 
 }  // namespace penstock::data

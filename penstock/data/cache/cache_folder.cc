@@ -306,11 +306,13 @@ struct CacheFields {
   std::string folder = {};
   bool memory_first = false;
   int64_t shard_bytes = SnapshotOptions().shard_bytes;
+  bool at_worker = false;
 };
 void Fields(StageFields& f, CacheFields& p) {
   f.Writes(&p.folder);
   f.Value("memory_first", &p.memory_first);
   f.Value("shard_bytes", &p.shard_bytes);
+  f.Value("at_worker", &p.at_worker);
 }
 
 class CacheFolderStage : public Stage {
@@ -418,12 +420,18 @@ absl::StatusOr<Dataset> ReadSnapshot(StageFields& in, std::vector<Dataset> input
   return inputs[0].Snapshot(std::move(p.folder), {.shard_bytes = p.shard_bytes});
 }
 
-absl::Status WriteCacheFields(StageFields& out, std::string folder, bool memory_first) {
-  return Write(out, CacheFields{.folder = std::move(folder), .memory_first = memory_first});
+absl::Status WriteCacheFields(StageFields& out, std::string folder, bool memory_first,
+                              bool at_worker) {
+  return Write(
+      out, CacheFields{
+               .folder = std::move(folder), .memory_first = memory_first, .at_worker = at_worker});
 }
 
 absl::StatusOr<Dataset> ReadCache(StageFields& in, std::vector<Dataset> inputs) {
   PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<CacheFields>(in));
+  if (p.at_worker) return inputs[0].Cache("worker");
+  // A folder of that name was written as a path.
+  if (p.folder == "worker") p.folder = "./worker";
   return inputs[0].Cache(std::move(p.folder), {.memory_first = p.memory_first});
 }
 

@@ -12,6 +12,7 @@ namespace penstock::data {
 std::shared_ptr<const Stage> MakeCacheFolder(const Dataset& input, std::string folder);
 
 // Stage::WriteFields of every Cache. folder: empty in memory.
-absl::Status WriteCacheFields(StageFields& out, std::string folder, bool memory_first);
+absl::Status WriteCacheFields(StageFields& out, std::string folder, bool memory_first,
+                              bool at_worker);
 
 }  // namespace penstock::data

@@ -23,11 +23,7 @@ struct FromSnapshotFields {
 void Fields(StageFields& f, FromSnapshotFields& p) {
   FromSnapshotOptions& o = p.options;
   f.Reads(&p.folder);
-  f.Value("parallel_files", &o.parallel_files);
-  f.CheckRange("parallel_files", o.parallel_files, 0, kMaxParallelFiles);
-  f.Value("block_length", &o.block_length);
-  f.Value("shuffle_files", &o.shuffle_files);
-  f.Value("read_ahead_bytes", &o.read_ahead_bytes);
+  FileInterleaveFields(f, o, kMaxParallelFiles);
 }
 
 class FromSnapshotStage : public Stage {

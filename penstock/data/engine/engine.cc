@@ -175,6 +175,7 @@ void Engine::FillOutput() {
   output_rows_ = std::clamp<int64_t>(kOutputBytes / row_bytes, 1, kMaxOutputRows);
   elements_ += rows.size();
   std::lock_guard lock(mutex_);
+  if (cancelled_) return;
   output_ = std::move(rows);
   changed_.notify_all();
 }
@@ -182,6 +183,7 @@ void Engine::FillOutput() {
 void Engine::Finish(const absl::Status& status) {
   root_.reset();
   std::lock_guard lock(mutex_);
+  if (cancelled_) return;
   finished_ = true;
   final_status_ = WithoutRecoverableMark(status);
   changed_.notify_all();
@@ -217,7 +219,7 @@ absl::StatusOr<bool> Engine::Next(RowRefs* out) {
       reader_waits_ = false;
       reader_wait_seconds_ += Now() - begin;
     }
-    if (output_.empty()) {
+    if (output_.empty() || cancelled_) {
       if (!final_status_.ok()) return final_status_;
       return false;
     }
@@ -225,6 +227,17 @@ absl::StatusOr<bool> Engine::Next(RowRefs* out) {
   }
   Wake();
   return true;
+}
+
+void Engine::Interrupt() {
+  std::deque<Job> dropped;
+  std::lock_guard lock(mutex_);
+  if (cancelled_) return;
+  cancelled_ = true;
+  dropped.swap(jobs_);
+  finished_ = true;
+  final_status_ = absl::CancelledError("the iterator was interrupted");
+  changed_.notify_all();
 }
 
 void Engine::Cancel() {

@@ -57,6 +57,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   // Cancels the iteration. When it returns, no job runs and none will start; it blocks until
   // running jobs end. The nodes are destroyed.
   void Cancel();
+  // Lets Next return CANCELLED from now on, also one that waits; no job is started any more. Does not block; from
+  // any thread.
+  void Interrupt();
 
   // Schedule a job of a node: on the compute pool, or on the I/O pool. Jobs own what they use by
   // shared pointers (their node may be destroyed before they run), and call Wake when a node has a

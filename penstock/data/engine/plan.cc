@@ -80,6 +80,7 @@ PipelinePlan::~PipelinePlan() = default;
 absl::StatusOr<std::unique_ptr<PipelinePlan>> PipelinePlan::Make(
     const Dataset::Description& description, uint64_t seed, const ResolveContext& resolve_context) {
   auto plan = std::unique_ptr<PipelinePlan>(new PipelinePlan(seed, resolve_context));
+  plan->num_stages_ = description.stage->first_stage();
   PENSTOCK_ASSIGN_OR_RETURN(Unfinished unfinished, plan->Build(description));
   PENSTOCK_ASSIGN_OR_RETURN(plan->root_, plan->Finish(std::move(unfinished)));
   return plan;
@@ -91,8 +92,9 @@ absl::StatusOr<PipelinePlan::Unfinished> PipelinePlan::Build(
   for (const auto& input : description.inputs) {
     PENSTOCK_ASSIGN_OR_RETURN(inputs.emplace_back(), Build(*input));
   }
-  const uint64_t seed = base::MixSeeds(seed_, num_stages_++);
   std::shared_ptr<const Stage> stage = description.stage;
+  const uint64_t seed = base::MixSeeds(seed_, num_stages_);
+  num_stages_ += stage->num_stages();
   if (dynamic_cast<const RowStage*>(stage.get()) != nullptr) {
     inputs[0].row_stages.push_back({&description, seed});
     return std::move(inputs[0]);

@@ -59,7 +59,7 @@ class PipelinePlan {
 
   const uint64_t seed_;
   const ResolveContext resolve_context_;
-  int num_stages_ = 0;
+  int64_t num_stages_ = 0;
   std::string resolved_sources_;
   std::unique_ptr<PlannedStage> root_;
 };

@@ -290,12 +290,7 @@ void Fields(StageFields& f, FromCsvFields& p) {
   f.Value("delimiter", &o.delimiter);
   f.Value("quotes", &o.quotes);
   f.Value("na_value", &o.na_value);
-  f.Value("parallel_files", &o.parallel_files);
-  f.CheckRange("parallel_files", o.parallel_files, 0, kMaxParallelFiles);
-  f.Value("block_length", &o.block_length);
-  f.Value("shuffle_files", &o.shuffle_files);
-  f.Value("read_ahead_bytes", &o.read_ahead_bytes);
-  f.Value("block_bytes", &o.block_bytes);
+  FileInterleaveFields(f, o, kMaxParallelFiles);
   f.Value("max_row_bytes", &o.max_row_bytes);
 }
 

@@ -40,12 +40,7 @@ struct FromTextFields {
 void Fields(StageFields& f, FromTextFields& p) {
   TextOptions& o = p.options;
   f.Reads(&p.patterns);
-  f.Value("parallel_files", &o.parallel_files);
-  f.CheckRange("parallel_files", o.parallel_files, 0, kMaxParallelFiles);
-  f.Value("block_length", &o.block_length);
-  f.Value("shuffle_files", &o.shuffle_files);
-  f.Value("read_ahead_bytes", &o.read_ahead_bytes);
-  f.Value("block_bytes", &o.block_bytes);
+  FileInterleaveFields(f, o, kMaxParallelFiles);
   f.Value("max_line_bytes", &o.max_line_bytes);
 }
 

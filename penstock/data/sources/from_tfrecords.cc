@@ -95,12 +95,7 @@ struct FromTfRecordsFields {
 void Fields(StageFields& f, FromTfRecordsFields& p) {
   TfRecordOptions& o = p.options;
   f.Reads(&p.patterns);
-  f.Value("parallel_files", &o.parallel_files);
-  f.CheckRange("parallel_files", o.parallel_files, 0, kMaxParallelFiles);
-  f.Value("block_length", &o.block_length);
-  f.Value("shuffle_files", &o.shuffle_files);
-  f.Value("read_ahead_bytes", &o.read_ahead_bytes);
-  f.Value("block_bytes", &o.block_bytes);
+  FileInterleaveFields(f, o, kMaxParallelFiles);
   f.Value("global_shuffle", &o.global_shuffle);
   f.Value("verify", &o.verify);
   f.Value("skip_corrupt", &o.skip_corrupt);

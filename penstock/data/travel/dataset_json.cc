@@ -10,6 +10,7 @@
 #include "penstock/base/json_dump.h"
 #include "penstock/base/json_nesting.h"
 #include "penstock/base/status.h"
+#include "penstock/data/cache/uploaded_rows.h"
 #include "penstock/data/stage.h"
 #include "penstock/data/travel/stage_fields.h"
 #include "penstock/data/travel/stage_readers.h"
@@ -34,8 +35,17 @@ std::vector<const Dataset::Description*> ChainOf(const Dataset::Description& las
   return chain;
 }
 
+// The index of the last stage that keeps what is upstream of it; -1: none does.
+int LastKeeper(const std::vector<const Dataset::Description*>& chain) {
+  int i = static_cast<int>(chain.size()) - 1;
+  while (i >= 0 && !chain[static_cast<size_t>(i)]->stage->keeps_rows()) --i;
+  return i;
+}
+
 class DatasetWriter {
  public:
+  explicit DatasetWriter(std::vector<DatasetPart>* parts) : parts_(parts) {}
+
   absl::StatusOr<json> Pipeline(const Dataset::Description& last, int depth) {
     if (depth > kMaxJsonInputDepth) {
       return absl::InvalidArgumentError(
@@ -43,7 +53,15 @@ class DatasetWriter {
     }
     json stages = json::array();
     const Stage* before = nullptr;
-    for (const Dataset::Description* description : ChainOf(last)) {
+    std::vector<const Dataset::Description*> chain = ChainOf(last);
+    if (const int keeper = parts_ == nullptr ? -1 : LastKeeper(chain); keeper >= 0) {
+      const auto& part = chain[static_cast<size_t>(keeper)]->inputs[0];
+      stages.push_back({{"stage", "UploadedRows"}, {"rows", parts_->size()}});
+      parts_->push_back({part, numbered_});
+      numbered_ += CountStages(*part);
+      chain.erase(chain.begin(), chain.begin() + keeper);
+    }
+    for (const Dataset::Description* description : chain) {
       const Stage& stage = *description->stage;
       if (++stages_ > kMaxJsonStages) {
         return absl::InvalidArgumentError(
@@ -55,8 +73,12 @@ class DatasetWriter {
             "stage ", stage.ToString(), " is a part of a stage of which another part is missing"));
       }
       before = &stage;
-      if (stage.is_added()) continue;
+      if (stage.is_added()) {
+        ++numbered_;
+        continue;
+      }
       PENSTOCK_ASSIGN_OR_RETURN(json object, Object(*description, depth));
+      numbered_ += stage.num_stages();
       stages.push_back(std::move(object));
     }
     if (!before->adds_stage().empty()) {
@@ -89,7 +111,9 @@ class DatasetWriter {
     return object;
   }
 
+  std::vector<DatasetPart>* const parts_;
   int stages_ = 0;
+  int64_t numbered_ = 0;  // stages before the next one, in the order of engine/plan.cc
 };
 
 // ---- Reading ----
@@ -144,6 +168,7 @@ class DatasetReader {
     PENSTOCK_RETURN_IF_ERROR(Check(stage, "reads", false));
     PENSTOCK_RETURN_IF_ERROR(Check(stage, "writes", true));
     StageFields fields(stage, limits_.file_system);
+    fields.set_uploaded_rows(limits_.uploaded_rows);
     PENSTOCK_ASSIGN_OR_RETURN(Dataset dataset, reader->read(fields, std::move(inputs)));
     PENSTOCK_RETURN_IF_ERROR(dataset.status());
     return dataset;
@@ -186,11 +211,16 @@ class DatasetReader {
   int stages_ = 0;
 };
 
-void AddPaths(const Dataset::Description& last, int* stages, std::vector<DatasetPath>* out) {
-  for (const Dataset::Description* description : ChainOf(last)) {
+void AddPaths(const Dataset::Description& last, bool without_parts, int* stages,
+              std::vector<DatasetPath>* out) {
+  std::vector<const Dataset::Description*> chain = ChainOf(last);
+  if (const int keeper = without_parts ? LastKeeper(chain) : -1; keeper >= 0) {
+    chain.erase(chain.begin(), chain.begin() + keeper);
+  }
+  for (const Dataset::Description* description : chain) {
     if (++*stages > kMaxJsonStages) return;
     if (description->inputs.size() > 1) {
-      for (const auto& input : description->inputs) AddPaths(*input, stages, out);
+      for (const auto& input : description->inputs) AddPaths(*input, without_parts, stages, out);
     }
     StageFields fields;
     description->stage->WriteFields(fields).IgnoreError();
@@ -210,10 +240,10 @@ void AddPaths(const Dataset::Description& last, int* stages, std::vector<Dataset
 
 }  // namespace
 
-absl::StatusOr<std::string> DatasetToJson(const Dataset& dataset) {
+absl::StatusOr<std::string> DatasetToJson(const Dataset& dataset, std::vector<DatasetPart>* parts) {
   PENSTOCK_RETURN_IF_ERROR(dataset.status());
   PENSTOCK_ASSIGN_OR_RETURN(const json pipeline,
-                            DatasetWriter().Pipeline(dataset.description(), 0));
+                            DatasetWriter(parts).Pipeline(dataset.description(), 0));
   // Every string was checked to be UTF-8.
   return json({{"format", kFormat}, {"pipeline", pipeline}}).dump();
 }
@@ -241,10 +271,10 @@ absl::StatusOr<Dataset> DatasetFromJson(absl::string_view text, const DatasetJso
   return DatasetReader(limits).Pipeline(root["pipeline"], 0);
 }
 
-std::vector<DatasetPath> PathsOf(const Dataset& dataset) {
+std::vector<DatasetPath> PathsOf(const Dataset& dataset, bool without_parts) {
   std::vector<DatasetPath> out;
   int stages = 0;
-  AddPaths(dataset.description(), &stages, &out);
+  AddPaths(dataset.description(), without_parts, &stages, &out);
   return out;
 }
 

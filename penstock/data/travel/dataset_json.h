@@ -36,14 +36,25 @@ class FileSystem;
 
 namespace penstock::data {
 
+class UploadedRows;
+
 // Number of stages, counting inputs that several stages share once for each, and depth of inputs within
 // inputs that a description may have.
 inline constexpr int kMaxJsonStages = 1000;
 inline constexpr int kMaxJsonInputDepth = 32;
 
+// A part of a dataset that runs in this process, when the rest travels: the stages upstream of a Cache("worker").
+struct DatasetPart {
+  std::shared_ptr<const Dataset::Description> description;
+  int64_t first_stage = 0;  // number of stages of the dataset that stand before its own
+};
+
 // Unimplemented, with the first stage that cannot be written and what to use instead; the dataset's own error if
 // its description has one.
-absl::StatusOr<std::string> DatasetToJson(const Dataset& dataset);
+// `parts`: if not null, what is upstream of each Cache("worker") is not written but appended to it; part i is the
+// rows of number i (DatasetJsonLimits::uploaded_rows).
+absl::StatusOr<std::string> DatasetToJson(const Dataset& dataset,
+                                          std::vector<DatasetPart>* parts = nullptr);
 
 struct DatasetJsonLimits {
   int64_t max_bytes = int64_t{16} << 20;
@@ -52,6 +63,9 @@ struct DatasetJsonLimits {
   // Opens what a description looks at: lists of image folders, headers of NumPy files. Default:
   // io::FileSystem::Default().
   std::shared_ptr<io::FileSystem> file_system = {};
+  // The rows of a part that runs in another process, complete.
+  std::function<absl::StatusOr<std::shared_ptr<const UploadedRows>>(int64_t number)> uploaded_rows =
+      {};
 };
 
 // Text from anywhere: InvalidArgument names the stage, its position and the field.
@@ -66,6 +80,7 @@ struct DatasetPath {
   std::string stage;   // the stage, as printed
 };
 // In the order of the data flow. Paths inside user-defined functions are unknown.
-std::vector<DatasetPath> PathsOf(const Dataset& dataset);
+// without_parts: without those upstream of a Cache("worker").
+std::vector<DatasetPath> PathsOf(const Dataset& dataset, bool without_parts = false);
 
 }  // namespace penstock::data

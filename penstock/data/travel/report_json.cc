@@ -1,9 +1,8 @@
 #include "penstock/data/travel/report_json.h"
 
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "penstock/base/json_dump.h"
-#include "penstock/base/json_nesting.h"
 #include "penstock/base/status.h"
 #include "penstock/data/travel/stage_fields.h"
 
@@ -49,7 +48,6 @@ void ReportFields(StageFields& f, PipelineReport& r) {
 }  // namespace
 
 std::string ReportToJson(const PipelineReport& report) {
-  StageFields fields;
   PipelineReport copy = report;
   // File names in messages need not be UTF-8, and a report is for people.
   for (StageStats& stage : copy.stages) {
@@ -58,22 +56,14 @@ std::string ReportToJson(const PipelineReport& report) {
     for (std::string& text : stage.skipped_messages) text = base::ReplaceInvalidUtf8(text);
   }
   for (std::string& text : copy.decisions) text = base::ReplaceInvalidUtf8(text);
-  ReportFields(fields, copy);
-  return base::DumpJson(fields.object());
+  return ToText(std::move(copy), ReportFields);
 }
 
 absl::StatusOr<PipelineReport> ReportFromJson(absl::string_view text) {
-  constexpr int kLevels = 4;
-  if (base::NestsDeeperThan(text, kLevels)) {
-    return absl::InvalidArgumentError("the report of a pipeline nests too deep");
-  }
-  const auto json =
-      nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return absl::InvalidArgumentError("the report of a pipeline is no JSON");
-  StageFields fields(json, nullptr);
-  PipelineReport report;
-  ReportFields(fields, report);
-  PENSTOCK_RETURN_IF_ERROR(fields.status());
+  PENSTOCK_ASSIGN_OR_RETURN(
+      PipelineReport report,
+      FromText<PipelineReport>(text, "the report of a pipeline", /*max_levels=*/4,
+                               OtherFields::kIgnore, ReportFields));
   const auto stages = static_cast<int>(report.stages.size());
   for (int i = 0; i < stages; ++i) {
     // Upstream stages stand before: those who print the report follow the numbers.

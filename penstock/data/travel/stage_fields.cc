@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "penstock/base/json_dump.h"
+#include "penstock/base/json_nesting.h"
 #include "penstock/base/status.h"
 
 namespace penstock::data {
@@ -383,6 +384,27 @@ void StageFields::CheckRange(const char* name, int64_t value, int64_t least, int
   if (!reading() || (value >= least && value <= most)) return;
   Fail(absl::InvalidArgumentError(
       absl::StrCat("'", name, "' is ", value, "; expected ", least, " to ", most)));
+}
+
+absl::StatusOr<std::shared_ptr<const UploadedRows>> StageFields::uploaded_rows(
+    int64_t number) const {
+  if (uploaded_rows_ != nullptr) return uploaded_rows_(number);
+  return absl::InvalidArgumentError(absl::StrCat("no rows ", number, " have been sent here"));
+}
+
+std::string StageFields::Text() const { return base::DumpJson(*written_); }
+
+absl::StatusOr<std::shared_ptr<const json>> ParseObject(absl::string_view text,
+                                                        absl::string_view what, int max_levels) {
+  if (base::NestsDeeperThan(text, max_levels)) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": the JSON nests too deep"));
+  }
+  auto object = std::make_shared<const json>(
+      json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false));
+  if (!object->is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": this is no JSON object"));
+  }
+  return object;
 }
 
 absl::Status StageFields::Finish() const {

@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,12 +25,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include <nlohmann/json_fwd.hpp>
 
 #include "penstock/base/array.h"
 #include "penstock/base/dtype.h"
 #include "penstock/base/shape.h"
+#include "penstock/base/status.h"
 #include "penstock/data/spec.h"
 
 namespace penstock::io {
@@ -37,6 +40,8 @@ class FileSystem;
 }
 
 namespace penstock::data {
+
+class UploadedRows;
 
 class StageFields {
  public:
@@ -113,6 +118,11 @@ class StageFields {
   void Fail(absl::Status status);
 
   bool reading() const { return read_ != nullptr; }
+  // When reading: the rows that another process has computed and sent (cache/uploaded_rows.h), by their number.
+  using UploadedRowsOf =
+      std::function<absl::StatusOr<std::shared_ptr<const UploadedRows>>(int64_t number)>;
+  void set_uploaded_rows(UploadedRowsOf of) { uploaded_rows_ = std::move(of); }
+  absl::StatusOr<std::shared_ptr<const UploadedRows>> uploaded_rows(int64_t number) const;
   const std::shared_ptr<io::FileSystem>& file_system() const { return file_system_; }
   const absl::Status& status() const { return status_; }
   // When reading: status(), or the first field that was not asked for.
@@ -121,6 +131,7 @@ class StageFields {
   void RemoveDefaults(const StageFields& defaults);
   // When writing: the object.
   const nlohmann::json& object() const { return *written_; }
+  std::string Text() const;
 
  private:
   bool Has(const char* name);
@@ -134,11 +145,23 @@ class StageFields {
 
   const nlohmann::json* read_ = nullptr;
   std::shared_ptr<io::FileSystem> file_system_;
+  UploadedRowsOf uploaded_rows_;
   std::unique_ptr<nlohmann::json> written_;
   std::vector<std::string> known_;  // fields asked for while reading
   std::unique_ptr<StageFields> entry_;
   absl::Status status_;
 };
+
+// Options of a source that interleaves files; block_bytes where there are any.
+template <typename Options>
+void FileInterleaveFields(StageFields& f, Options& o, int64_t max_parallel_files) {
+  f.Value("parallel_files", &o.parallel_files);
+  f.CheckRange("parallel_files", o.parallel_files, 0, max_parallel_files);
+  f.Value("block_length", &o.block_length);
+  f.Value("shuffle_files", &o.shuffle_files);
+  f.Value("read_ahead_bytes", &o.read_ahead_bytes);
+  if constexpr (requires { o.block_bytes; }) f.Value("block_bytes", &o.block_bytes);
+}
 
 // Writes the fields of `parameters` that differ from those of a new P.
 template <typename P>
@@ -156,6 +179,38 @@ absl::StatusOr<P> Read(StageFields& in) {
   P parameters;
   Fields(in, parameters);
   if (absl::Status status = in.Finish(); !status.ok()) return status;
+  return parameters;
+}
+
+// ---- Objects that are no stages: what processes tell each other about a pipeline ----
+
+// A text's object; `what` begins errors: "the options of a feed".
+absl::StatusOr<std::shared_ptr<const nlohmann::json>> ParseObject(absl::string_view text,
+                                                                  absl::string_view what,
+                                                                  int max_levels);
+
+// Text of the fields of `fields(StageFields&, P&)`.
+template <typename P, typename F>
+std::string ToText(P parameters, F fields) {
+  StageFields out;
+  fields(out, parameters);
+  return out.Text();
+}
+
+// What to do with fields that this version does not know.
+enum class OtherFields { kReject, kIgnore };
+
+// Reads text from anywhere.
+template <typename P, typename F>
+absl::StatusOr<P> FromText(absl::string_view text, absl::string_view what, int max_levels,
+                           OtherFields others, F fields) {
+  const auto object = ParseObject(text, what, max_levels);
+  if (!object.ok()) return object.status();
+  StageFields in(**object, nullptr);
+  P parameters;
+  fields(in, parameters);
+  absl::Status status = others == OtherFields::kReject ? in.Finish() : in.status();
+  if (!status.ok()) return base::WithContext(status, what);
   return parameters;
 }
 

@@ -32,6 +32,7 @@ PENSTOCK_STAGE(Skip);
 PENSTOCK_STAGE(Snapshot);
 PENSTOCK_STAGE(Take);
 PENSTOCK_STAGE(Unbatch);
+PENSTOCK_STAGE(UploadedRows);
 PENSTOCK_STAGE(Window);
 PENSTOCK_STAGE(Zip);
 #undef PENSTOCK_STAGE
@@ -66,6 +67,7 @@ const StageReader* FindStageReader(absl::string_view stage) {
       {"Snapshot", 1, &ReadSnapshot},
       {"Take", 1, &ReadTake},
       {"Unbatch", 1, &ReadUnbatch},
+      {"UploadedRows", 0, &ReadUploadedRows},
       {"Window", 1, &ReadWindow},
       {"Zip", StageReader::kSeveral, &ReadZip},
   };
