@@ -16,6 +16,7 @@
 #include "penstock/base/status.h"
 #include "penstock/formats/zip.h"
 #include "penstock/io/uri.h"
+#include "penstock/io/write_check.h"
 #include "penstock/save/format.h"
 #include "penstock/save/pytorch_state.h"
 #include "penstock/save/quoted.h"
@@ -186,6 +187,8 @@ absl::Status WriteXser(io::FileSystem& fs, absl::string_view uri, const base::Na
   using namespace pytorch_write;
   PENSTOCK_RETURN_IF_ERROR(CheckNames(arrays));
   for (const auto& [name, array] : arrays) PENSTOCK_RETURN_IF_ERROR(TypeOf(name, array).status());
+  // The main file is written last; no tensor is written beside one that cannot be.
+  PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFile(fs, uri));
   // Numbers above those of existing files: an existing folder stays complete until the new main
   // file replaces the old one.
   const std::string folder = io::AppendToName(uri, ".tensors");
