@@ -106,14 +106,12 @@ absl::Status DeviceModel::UseAverages(bool use) {
 }
 
 absl::StatusOr<double> DeviceModel::LearningRate() const {
-  const int entry = layout_.learning_rate;
-  if (entry < 0) {
+  if (layout_.learning_rate < 0) {
     return absl::FailedPreconditionError(
         "the learning rate is a schedule's, computed by each step; to read or set it, construct "
         "the optimizer with a number");
   }
-  PENSTOCK_ASSIGN_OR_RETURN(const NamedArrays rate, state_.Get(layout_, entry, entry + 1));
-  return rate.Find(layout_.entries[entry].name)->data<float>()[0];
+  return learning_rate_;
 }
 
 absl::Status DeviceModel::SetLearningRate(double rate) {
@@ -122,8 +120,11 @@ absl::Status DeviceModel::SetLearningRate(double rate) {
     return absl::InvalidArgumentError(
         absl::StrCat("a learning rate must be finite and not negative, got ", rate));
   }
-  return state_.Set(layout_, strategy(), layout_.learning_rate,
-                    Array::Scalar(static_cast<float>(rate)));
+  const auto rounded = static_cast<float>(rate);
+  PENSTOCK_RETURN_IF_ERROR(
+      state_.Set(layout_, strategy(), layout_.learning_rate, Array::Scalar(rounded)));
+  learning_rate_ = rounded;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<NamedArrays> DeviceModel::State() const {
@@ -132,6 +133,9 @@ absl::StatusOr<NamedArrays> DeviceModel::State() const {
 
 absl::Status DeviceModel::SetState(const NamedArrays& state) {
   PENSTOCK_ASSIGN_OR_RETURN(state_, DeviceState::Put(layout_, strategy(), state));
+  if (layout_.learning_rate >= 0) {
+    learning_rate_ = state.Find(layout_.entries[layout_.learning_rate].name)->data<float>()[0];
+  }
   return absl::OkStatus();
 }
 
@@ -153,6 +157,10 @@ Logs DeviceModel::LogsOf(const Array& report) const {
   Logs logs;
   for (size_t i = 0; i < report_names_.size(); ++i) logs.Set(report_names_[i], numbers[i]);
   return logs;
+}
+
+double DeviceModel::NextLearningRate(const Array& report) const {
+  return layout_.learning_rate >= 0 ? learning_rate_ : report.data<float>()[report_names_.size()];
 }
 
 data::IteratorOptions DeviceModel::IteratorOptionsFor(const ReadOptions& read,

@@ -42,6 +42,7 @@ class DeviceModel {
   // DeviceState::UseAverages; FAILED_PRECONDITION if the optimizer has none.
   absl::Status UseAverages(bool use);
   bool has_averages() const;
+  // The constant learning rate; does not wait for the devices. FAILED_PRECONDITION with a schedule.
   absl::StatusOr<double> LearningRate() const;
   absl::Status SetLearningRate(double rate);
   // All entries of the layout.
@@ -52,6 +53,8 @@ class DeviceModel {
   absl::StatusOr<std::vector<runtime::Buffers>> ZeroMetrics() const;
   // The numbers of a step program's report, by name.
   Logs LogsOf(const Array& report) const;
+  // The learning rate of the step after the one that made this report.
+  double NextLearningRate(const Array& report) const;
   // How this model's datasets are read: `read`, with the model's seed. `trace` may be null.
   data::IteratorOptions IteratorOptionsFor(const ReadOptions& read, base::Trace* trace) const;
   // The targets whose losses can check labels; null with a custom step.
@@ -64,6 +67,7 @@ class DeviceModel {
   const std::vector<std::string> report_names_;
   const StateLayout layout_;
   DeviceState state_;
+  double learning_rate_ = 0;  // a constant one, as in state_
   ProgramCache programs_;
   StepsTuner steps_tuner_;
 };

@@ -62,6 +62,8 @@ class Feed final : public HostFeed {
   int64_t batch_rows() const override { return options_.batch_rows; }
   std::vector<std::string> Hints() const override;
   data::PipelineReport Report() const override { return iterator_->Report(); }
+  // From any thread: Next returns CANCELLED from now on, also one that waits for the pipeline.
+  void Interrupt() { iterator_->Interrupt(); }
 
  private:
   // Numbers that are on a device already: not transferred again while they stay the same.

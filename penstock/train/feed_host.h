@@ -22,6 +22,7 @@
 #include "penstock/data/dataset.h"
 #include "penstock/data/iterator.h"
 #include "penstock/data/report.h"
+#include "penstock/data/travel/dataset_json.h"
 #include "penstock/ir/graph.h"
 #include "penstock/nn/network.h"
 #include "penstock/runtime/client.h"
@@ -97,7 +98,7 @@ class HostFeed {
 
 // Everything that a feed depends on but the devices' kind.
 struct FeedRequest {
-  std::string dataset;  // JSON (data/travel/dataset_json.h)
+  std::string dataset = {};  // JSON (data/travel/dataset_json.h)
   // Identifies the dataset within this process: a cache in memory belongs to one dataset.
   uint64_t dataset_id = 0;
   // Of data::IteratorOptions.
@@ -112,11 +113,21 @@ struct FeedRequest {
   std::map<int64_t, double> class_weight = {};
   int64_t batch_rows = 0;
   std::vector<int> devices = {};  // index of each replica's device
+  // Handles of the rows of the dataset's parts (FeedHost::KeepRows), by their numbers.
+  std::vector<uint64_t> rows = {};
 };
 
 // JSON of everything but `dataset`; from anywhere.
 std::string FeedRequestToJson(const FeedRequest& request);
 absl::StatusOr<FeedRequest> FeedRequestFromJson(absl::string_view text);
+
+// Elements that stay in the memory of a host.
+struct KeptRows {
+  uint64_t handle = 0;
+  int64_t elements = 0, bytes = 0;
+  std::string where = {};  // "the worker's memory (free: 3.1 GiB)"
+  bool sent = false;       // by this call
+};
 
 // Capability of a runtime::Client.
 class FeedHost {
@@ -125,6 +136,14 @@ class FeedHost {
   // Whether a pipeline there may read (write) the URI.
   virtual absl::Status CheckPath(absl::string_view uri, bool write) const = 0;
   virtual absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeed(const FeedRequest& request) = 0;
+  // Computes the elements of a part of a dataset here and sends them, unless the host has them already. They stay
+  // there as long as the part exists here. `read`: the seed or state, pool and file system; elements are those of
+  // epoch 0. RESOURCE_EXHAUSTED: they do not fit; says how much they take and what fits.
+  virtual absl::StatusOr<KeptRows> KeepRows(const data::DatasetPart& part,
+                                            const data::IteratorOptions& read) = 0;
+  // Time from dispatching an execution that takes no time until its report is here, in seconds, as far as
+  // it was measured; 0: not yet.
+  virtual double round_trip_seconds() const { return 0; }
 };
 
 }  // namespace penstock::train

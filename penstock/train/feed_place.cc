@@ -1,10 +1,15 @@
 #include "penstock/train/feed_place.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
+#include "penstock/base/available_memory.h"
 #include "penstock/base/status.h"
+#include "penstock/base/with_commas.h"
+#include "penstock/data/stage.h"
 #include "penstock/data/travel/dataset_json.h"
 #include "penstock/io/uri.h"
 
@@ -13,13 +18,17 @@ namespace {
 
 // Why the pipeline cannot run at the host; OK: it can. Local files: those of the host, which are meant only
 // if the user says so.
+// `parts`: if not null, what is upstream of a Cache("worker") may run here.
 absl::Status CheckTravels(const FeedHost& host, const data::Dataset& dataset,
-                          const ReadOptions& read, std::string* json) {
-  if (read.file_system != nullptr) {
+                          const ReadOptions& read, std::string* json,
+                          std::vector<data::DatasetPart>* parts) {
+  PENSTOCK_ASSIGN_OR_RETURN(*json, data::DatasetToJson(dataset, parts));
+  const bool without_parts = parts != nullptr;
+  const std::vector<data::DatasetPath> paths = data::PathsOf(dataset, without_parts);
+  if (read.file_system != nullptr && (!without_parts || !paths.empty())) {
     return absl::FailedPreconditionError("it reads through a file_system of this process");
   }
-  PENSTOCK_ASSIGN_OR_RETURN(*json, data::DatasetToJson(dataset));
-  for (const data::DatasetPath& path : data::PathsOf(dataset)) {
+  for (const data::DatasetPath& path : paths) {
     if (path.local && read.place != PipelinePlace::kWorker) {
       return absl::FailedPreconditionError(
           absl::StrCat("it ", path.write ? "writes " : "reads ", path.uri, ", a local file"));
@@ -27,6 +36,13 @@ absl::Status CheckTravels(const FeedHost& host, const data::Dataset& dataset,
     PENSTOCK_RETURN_IF_ERROR(host.CheckPath(path.uri, path.write));
   }
   return absl::OkStatus();
+}
+
+// Whether there is a Cache("worker").
+bool KeepsRows(const data::Dataset::Description& last) {
+  return last.stage->keeps_rows() ||
+         std::any_of(last.inputs.begin(), last.inputs.end(),
+                     [](const auto& input) { return KeepsRows(*input); });
 }
 
 // A feed of a host, whose labels are checked here: the losses are.
@@ -86,12 +102,25 @@ absl::StatusOr<FeedPlace> PlaceFeed(runtime::Client& client, const data::Dataset
   FeedPlace place;
   auto* host = dynamic_cast<FeedHost*>(&client);
   if (host == nullptr || read.place == PipelinePlace::kClient) return place;
-  const absl::Status status = CheckTravels(*host, dataset, read, &place.dataset);
+  place.dataset_id = reinterpret_cast<uintptr_t>(dataset.shared_description().get());
+  absl::Status status = CheckTravels(*host, dataset, read, &place.dataset, nullptr);
   if (status.ok()) {
     place.host = host;
-    place.dataset_id = reinterpret_cast<uintptr_t>(dataset.shared_description().get());
     place.note = "the input pipeline runs on the worker, beside the devices";
     return place;
+  }
+  // With kWorker, paths are the worker's files, and one that it may not read is an error.
+  if (KeepsRows(dataset.description()) &&
+      !(read.place == PipelinePlace::kWorker && absl::IsPermissionDenied(status))) {
+    status = CheckTravels(*host, dataset, read, &place.dataset, &place.parts);
+    if (status.ok()) {
+      place.host = host;
+      place.note =
+          "what is upstream of Cache(\"worker\") runs here and is sent once; the rest of the input "
+          "pipeline runs on the worker, beside the devices";
+      return place;
+    }
+    place.parts.clear();
   }
   if (read.place == PipelinePlace::kWorker) {
     return base::WithContext(status, "the input pipeline cannot run on the worker");
@@ -100,6 +129,31 @@ absl::StatusOr<FeedPlace> PlaceFeed(runtime::Client& client, const data::Dataset
       absl::StrCat("the input pipeline runs here and sends its batches to the worker, because ",
                    status.message());
   return place;
+}
+
+absl::Status SendParts(FeedPlace& place, const ReadOptions& read,
+                       const data::IteratorOptions& options) {
+  if (place.host == nullptr) return absl::OkStatus();
+  place.rows.clear();
+  std::vector<std::string> notes;
+  for (const data::DatasetPart& part : place.parts) {
+    const absl::StatusOr<KeptRows> kept = place.host->KeepRows(part, options);
+    if (absl::IsResourceExhausted(kept.status()) && read.place != PipelinePlace::kWorker) {
+      place.host = nullptr;
+      place.note =
+          absl::StrCat("the input pipeline runs here and sends its batches to the worker, because ",
+                       kept.status().message());
+      return absl::OkStatus();
+    }
+    PENSTOCK_RETURN_IF_ERROR(kept.status());
+    place.rows.push_back(kept->handle);
+    if (kept->sent) {
+      notes.push_back(absl::StrCat("cached ", base::WithCommas(kept->elements), " elements, ",
+                                   base::PrintBytes(kept->bytes), ", in ", kept->where));
+    }
+  }
+  if (!notes.empty()) place.note = absl::StrJoin(notes, "; ");
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeedAt(const FeedPlace& place,
@@ -121,6 +175,7 @@ absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeedAt(const FeedPlace& place,
   for (int r = 0; r < strategy.num_replicas(); ++r) {
     request.devices.push_back(strategy.device(r).index);
   }
+  request.rows = place.rows;
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<HostFeed> feed, place.host->OpenFeed(request));
   if (options.targets == nullptr || !options.with_labels) return feed;
   return std::make_unique<CheckedFeed>(std::move(feed), network, *options.targets,

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -22,13 +23,22 @@ struct FeedPlace {
   FeedHost* host = nullptr;  // null: the pipeline runs here
   std::string dataset = {};  // JSON for the host
   uint64_t dataset_id = 0;
-  std::string note = {};  // why it runs where it runs, if the devices are elsewhere
+  // Parts of the dataset that run here; their elements are sent once (SendParts).
+  std::vector<data::DatasetPart> parts = {};
+  std::vector<uint64_t> rows = {};  // their handles there
+  std::string note = {};            // why it runs where it runs, if the devices are elsewhere
 };
 
 // An error only if the user asked for the worker (ReadOptions::place) and the pipeline cannot run there;
 // nothing has been sent.
 absl::StatusOr<FeedPlace> PlaceFeed(runtime::Client& client, const data::Dataset& dataset,
                                     const ReadOptions& read);
+
+// Sends the elements of the parts that the host does not have yet; call before every OpenFeedAt. Sets place.note
+// if there is something to say. What does not fit runs here (place.host is null afterwards), or is an error if the
+// user asked for the worker.
+absl::Status SendParts(FeedPlace& place, const ReadOptions& read,
+                       const data::IteratorOptions& options);
 
 // Opens the feed at place.host. `read`: the seed, epoch and state. The labels of the first batch are checked
 // as Feed checks them. What is referred to must outlive the feed.

@@ -1,10 +1,5 @@
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
-#include "penstock/base/json_dump.h"
-#include "penstock/base/json_nesting.h"
-#include "penstock/base/status.h"
 #include "penstock/data/travel/stage_fields.h"
 #include "penstock/train/feed_host.h"
 
@@ -19,7 +14,7 @@ struct ClassWeight {
 };
 
 // Both directions, as the fields of a stage.
-void Fields(StageFields& f, FeedRequest& r) {
+void RequestFields(StageFields& f, FeedRequest& r) {
   f.Value("dataset_id", &r.dataset_id);
   f.Value("seed", &r.seed);
   f.Value("epoch", &r.epoch);
@@ -56,30 +51,20 @@ void Fields(StageFields& f, FeedRequest& r) {
     f.CheckRange("devices", device, 0, 1 << 20);
     r.devices.push_back(static_cast<int>(device));
   }
+  std::vector<int64_t> rows(r.rows.begin(), r.rows.end());
+  f.Value("rows", &rows);
+  r.rows.assign(rows.begin(), rows.end());
 }
 
 }  // namespace
 
 std::string FeedRequestToJson(const FeedRequest& request) {
-  StageFields fields;
-  FeedRequest copy = request;
-  Fields(fields, copy);
-  return base::DumpJson(fields.object());
+  return data::ToText(request, RequestFields);
 }
 
 absl::StatusOr<FeedRequest> FeedRequestFromJson(absl::string_view text) {
-  constexpr int kLevels = 4;
-  if (base::NestsDeeperThan(text, kLevels)) {
-    return absl::InvalidArgumentError("the options of a feed nest too deep");
-  }
-  const auto json =
-      nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return absl::InvalidArgumentError("the options of a feed are no JSON");
-  StageFields fields(json, nullptr);
-  FeedRequest request;
-  Fields(fields, request);
-  PENSTOCK_RETURN_IF_ERROR(fields.Finish());
-  return request;
+  return data::FromText<FeedRequest>(text, "the options of a feed", /*max_levels=*/4,
+                                     data::OtherFields::kReject, RequestFields);
 }
 
 }  // namespace penstock::train

@@ -6,15 +6,16 @@
 //     return absl::OkStatus();
 //   }
 //
-// Nothing here blocks on the devices. LastExecution costs nothing; the others copy a few numbers of
-// every stage or epoch, so a callback should call them some times a second at most. They are for
-// the thread that calls the hooks.
+// Nothing here blocks on the devices. LastExecution and NextLearningRate cost nothing; the others
+// copy a few numbers of every stage or epoch, so a callback should call them some times a second at
+// most. They are for the thread that calls the hooks.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "penstock/data/report.h"
+#include "penstock/nn/network.h"
 #include "penstock/runtime/client.h"
 #include "penstock/train/fit_stats.h"
 #include "penstock/train/strategy.h"
@@ -43,6 +44,10 @@ class LiveTraining {
   // The program that the steps execute; null before it is compiled.
   virtual runtime::Executable* step_program() const = 0;
   virtual const Strategy& strategy() const = 0;
+  virtual const nn::Network& network() const = 0;
+  // The learning rate of the step after the last completed one, a constant or a schedule's; of a
+  // schedule no value before the first report of this run.
+  virtual std::optional<double> NextLearningRate() const = 0;
   // Seconds that the host spent taking batches and starting their transfers, whether the devices
   // were idle meanwhile or not (infeed).
   virtual double InfeedSeconds() const = 0;

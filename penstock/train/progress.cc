@@ -4,12 +4,15 @@
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include <unistd.h>
+
+#include "penstock/train/live_training.h"
 
 namespace penstock::train {
 namespace {
@@ -102,6 +105,14 @@ std::string FormatLogs(const Logs& logs) {
     absl::StrAppend(&text, "  ", name, " ", FormatMetric(value));
   }
   return text;
+}
+
+// "  lr 0.0125": the learning rate of the next step, if a schedule changes it.
+std::string FormatRate(const TrainingContext& context) {
+  const LiveTraining* live = context.live();
+  if (live == nullptr || context.learning_rate_is_constant()) return "";
+  const std::optional<double> rate = live->NextLearningRate();
+  return rate.has_value() ? absl::StrFormat("  lr %.3g", *rate) : "";
 }
 
 class ProgressLineCallback : public Callback {
@@ -207,7 +218,7 @@ class ProgressLineCallback : public Callback {
         absl::StrFormat("Epoch %d/%d  %d", position.epoch + 1, context.epochs(), position.step);
     if (context.steps_per_epoch() > 0) absl::StrAppend(&text, "/", context.steps_per_epoch());
     absl::StrAppend(&text, FormatSpeed(steps * context.examples_per_step(), seconds),
-                    FormatLogs(logs));
+                    FormatLogs(logs), FormatRate(context));
     if (done) {
       absl::StrAppend(&text, "  ", FormatDuration(seconds));
       const std::string idle = context.stats().IdleToString();

@@ -109,10 +109,12 @@ Value Report(const Objective& objective, const Values& metric_states, Value halt
   return ir::Concatenate(numbers, 0);
 }
 
-// The report's entries for loss scaling: the number of steps skipped so far, and the scale.
-Values LossScalingReport(const Objective& objective, const StateLayout& layout,
-                         const Values& state) {
-  if (!objective.optimizer.has_loss_scaling()) return {};
+// The optimizer's entries of the report, after the step that led to `state`: with a schedule the
+// learning rate of the next step; with loss scaling the number of steps skipped so far, and the
+// scale.
+Values OptimizerReport(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
+                       const Values& state) {
+  ir::Scope scope(graph, "optimizer");
   Value scale, updates;
   const std::vector<nn::SlotSpec> slots = objective.optimizer.SharedSlots();
   for (size_t i = 0; i < slots.size(); ++i) {
@@ -120,7 +122,16 @@ Values LossScalingReport(const Objective& objective, const StateLayout& layout,
     if (slots[i].name == nn::Optimizer::kDynamicScale) scale = value;
     if (slots[i].name == nn::Optimizer::kUpdates) updates = value;
   }
-  return {state[layout.iteration] - updates, scale};
+  const Value iteration = state[layout.iteration];
+  const bool scaling = objective.optimizer.has_loss_scaling();
+  Values report;
+  if (layout.learning_rate < 0) {
+    // A skipped step does not count (Optimizer::Apply).
+    report.push_back(objective.optimizer.learning_rate().At(
+        ir::Convert(scaling ? updates : iteration, DType::kF32)));
+  }
+  if (scaling) report.insert(report.end(), {iteration - updates, scale});
+  return report;
 }
 
 // Values of a training step's graph: forward, loss, gradients. Shared by TrainStep and
@@ -373,7 +384,7 @@ absl::StatusOr<TrainingGraph> TrainGraph(const Objective& objective, const State
   const Value place = ir::Select(ir::Less(halted, ir::SplatLike(halted, 0)),
                                  ir::SplatLike(halted, -1), halted - state[layout.iteration]);
   results.push_back(Report(objective, metrics, halt_on_nan ? place : Value(),
-                           LossScalingReport(objective, layout, next)));
+                           OptimizerReport(graph, objective, layout, next)));
   graph.SetResults(results);
   return made;
 }

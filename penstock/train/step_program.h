@@ -58,9 +58,10 @@ struct BatchTypes {
 // of the state, report. The program's alias[i] is the result that replaces entry i and reuses its
 // buffer; -1: the entry is loop-invariant, and its buffer is used by every step.
 //
-// The report is f32: running means, in the order of ReportNames; with loss scaling two more, the
-// number of steps skipped since training began and the scale; and last, the first step of this
-// execution, from 0, whose numbers were not finite (-1: none; halt_on_nan only).
+// The report is f32: running means, in the order of ReportNames; with a schedule the learning rate
+// of the next step; with loss scaling two more, the number of steps skipped since training began
+// and the scale; and last, the first step of this execution, from 0, whose numbers were not finite
+// (-1: none; halt_on_nan only).
 //
 // With a depth above 1 the inputs, labels and weights are stacks, count is i32[depth], and one more
 // parameter, `steps` (i32), is the number of batches to run.

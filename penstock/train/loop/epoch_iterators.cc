@@ -53,6 +53,13 @@ bool EpochIterators::MayOpenAhead(int epoch) const {
 absl::StatusOr<std::unique_ptr<HostFeed>> EpochIterators::Make(
     int epoch, const std::optional<data::IteratorState>& resume_at, int64_t batch_rows) {
   data::IteratorOptions options = fit_.model.IteratorOptionsFor(fit_.options.read, trace_);
+  if (resume_at.has_value()) {
+    options.state = *resume_at;
+    options.seed = {};
+  } else {
+    options.epoch = epoch;
+  }
+  PENSTOCK_RETURN_IF_ERROR(SendParts(place_, fit_.options.read, options));
   if (options.pool == nullptr && place_.host == nullptr) {
     if (pool_ == nullptr) {
       // On CPU devices a step waits for each of the threads that compute it, so decoding a later
@@ -62,12 +69,6 @@ absl::StatusOr<std::unique_ptr<HostFeed>> EpochIterators::Make(
       PENSTOCK_ASSIGN_OR_RETURN(pool_, base::ThreadPool::Make(base::NumCores(), "data", priority));
     }
     options.pool = pool_.get();
-  }
-  if (resume_at.has_value()) {
-    options.state = *resume_at;
-    options.seed = {};
-  } else {
-    options.epoch = epoch;
   }
   DeviceModel& model = fit_.model;
   Feed::Options feed = {.columns = model.options().columns,

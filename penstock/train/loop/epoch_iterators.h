@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -26,6 +28,8 @@ class EpochIterators {
   // Decides where the pipeline runs (feed_place.h). Call before Open.
   absl::Status Place();
   const FeedPlace& place() const { return place_; }
+  // What there is to say of the place, once.
+  std::string TakeNote() { return std::exchange(place_.note, ""); }
 
   // The feed of `epoch`, which was opened ahead or is opened now; at `resume_at`, if it has a
   // value. `batch_rows`: rows of a full batch, if it is known.

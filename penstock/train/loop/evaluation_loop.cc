@@ -5,6 +5,7 @@
 
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
+#include "penstock/train/activity_host.h"
 #include "penstock/train/feed_place.h"
 
 namespace penstock::train {
@@ -36,8 +37,10 @@ absl::StatusOr<std::unique_ptr<HostFeed>> EvaluationLoop::OpenFeed() {
   const Feed::Options options = {
       .columns = model_.options().columns, .targets = model_.TargetsToCheck(), .trace = trace_};
   const nn::Network& network = model_.objective().network;
-  PENSTOCK_ASSIGN_OR_RETURN(const FeedPlace place,
+  PENSTOCK_ASSIGN_OR_RETURN(FeedPlace place,
                             PlaceFeed(model_.strategy().client(), dataset(), read_));
+  if (!place.note.empty()) callbacks_.NoteOnce(std::exchange(place.note, ""));
+  PENSTOCK_RETURN_IF_ERROR(SendParts(place, read_, iterator_options()));
   if (!place.note.empty()) callbacks_.NoteOnce(place.note);
   if (place.host != nullptr) {
     return OpenFeedAt(place, iterator_options(), network, model_.strategy(), options);
@@ -49,6 +52,9 @@ absl::StatusOr<std::unique_ptr<HostFeed>> EvaluationLoop::OpenFeed() {
 absl::Status EvaluationLoop::EvaluateBatches() {
   PENSTOCK_RETURN_IF_ERROR(
       callbacks_.ForEach("TestBegin", [&](Callback& c) { return c.TestBegin(*this); }));
+  if (auto* const host = dynamic_cast<ActivityHost*>(&model_.strategy().client())) {
+    host->SetActivity("evaluating");
+  }
   PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<HostFeed> feed, OpenFeed());
   PENSTOCK_ASSIGN_OR_RETURN(metrics_, model_.ZeroMetrics());
   while (!stopped()) {

@@ -12,11 +12,12 @@ void InFlight::Abandon() {
   queue_.clear();
 }
 
-void InFlight::Measured(bool on_cpu, double device_seconds, double host_seconds) {
+void InFlight::Measured(bool on_cpu, double device_seconds, double host_seconds,
+                        double round_trip_seconds, int64_t bytes) {
   const double newest = device_seconds_ == 0 ? 1 : 0.125;
   device_seconds_ += newest * (device_seconds - device_seconds_);
   host_seconds_ += newest * (host_seconds - host_seconds_);
-  limit_ = LimitFor(on_cpu, device_seconds_, host_seconds_);
+  limit_ = LimitFor(on_cpu, device_seconds_, host_seconds_, round_trip_seconds, bytes);
 }
 
 absl::Status InFlight::Add(const runtime::Buffer& report, DeviceBatch batch,

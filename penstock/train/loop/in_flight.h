@@ -2,6 +2,9 @@
 // yet. Internal to room train.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -20,15 +23,31 @@ class InFlight {
   // Maximum number of executions in flight while the host prepares the next one: one running, one
   // queued.
   static constexpr size_t kLimit = 2;
+  // Maximum where devices are a round trip away, and bytes of batches in flight beyond kLimit.
+  static constexpr size_t kMaxLimit = 32;
+  static constexpr int64_t kMaxBytes = int64_t{256} << 20;
 
   // The limit that saves memory where that costs no time. A CPU execution allocates its temporary
   // memory when it starts, and the next one starts a moment before the previous one's memory is
   // freed. Where executions are long and the host is quick in between, waiting for each of them
   // halves the memory for less than a fiftieth of the time. `host_seconds`: how long the device
   // waits, or would wait, for the host between two executions.
-  static size_t LimitFor(bool on_cpu, double device_seconds, double host_seconds) {
-    return on_cpu && device_seconds >= kLongSeconds && host_seconds <= device_seconds / 50 ? 0
-                                                                                           : kLimit;
+  //
+  // Where devices are a round trip away, waiting costs that time, too; and as many executions are in
+  // flight as run within it. As long as it is the round trip that limits, device_seconds is that part
+  // of it that one execution takes, so the limit grows until the devices are busy. `bytes`: of an
+  // execution's batches, which stay in memory until its report is read.
+  static size_t LimitFor(bool on_cpu, double device_seconds, double host_seconds,
+                         double round_trip_seconds = 0, int64_t bytes = 0) {
+    if (on_cpu && device_seconds >= kLongSeconds &&
+        host_seconds + round_trip_seconds <= device_seconds / 50) {
+      return 0;
+    }
+    if (round_trip_seconds <= 0) return kLimit;
+    const double within = std::ceil(round_trip_seconds / std::max(device_seconds, 1e-6));
+    const double fit = static_cast<double>(kMaxBytes / std::max<int64_t>(1, bytes));
+    const double more = std::min({within, static_cast<double>(kMaxLimit - kLimit), fit});
+    return kLimit + static_cast<size_t>(more);
   }
   static constexpr double kLongSeconds = 0.05;
 
@@ -55,7 +74,8 @@ class InFlight {
   void SetLimit(size_t limit) { limit_ = limit; }
   // Sets the limit by LimitFor the moving average of executions: a single one may have been
   // slow because an epoch ended.
-  void Measured(bool on_cpu, double device_seconds, double host_seconds);
+  void Measured(bool on_cpu, double device_seconds, double host_seconds,
+                double round_trip_seconds = 0, int64_t bytes = 0);
   // Whether the host waits for each execution before it dispatches the next one.
   bool waits_for_each() const { return limit_ == 0; }
 

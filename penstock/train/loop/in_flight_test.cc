@@ -1,5 +1,7 @@
 #include "penstock/train/loop/in_flight.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace penstock::train {
@@ -13,6 +15,31 @@ TEST(InFlight, KeepsExecutionsQueuedForShortStepsSlowHostsAndAccelerators) {
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.01, 0.00001), InFlight::kLimit);
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.01), InFlight::kLimit);
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 0.1, 0.0005), InFlight::kLimit);
+}
+
+TEST(InFlight, CoversTheRoundTripToDevicesElsewhere) {
+  // 20 ms away: waiting for each execution of 0.1 s would cost a sixth.
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.0001, 0.02), InFlight::kLimit + 1);
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.0001, 0.0005), 0u);
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 0.002, 0.0001, 0.02), InFlight::kLimit + 10);
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 1e-6, 0, 0.02), InFlight::kMaxLimit);
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 0, 0, 0.02), InFlight::kMaxLimit);
+  // Their batches stay in memory.
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 0.002, 0, 0.02, InFlight::kMaxBytes / 3),
+            InFlight::kLimit + 3);
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 0.002, 0, 0.02, InFlight::kMaxBytes * 2),
+            InFlight::kLimit);
+}
+
+// Executions of 2 ms at 20 ms: while too few are in flight, each seems to take its part of the round trip.
+TEST(InFlight, GrowsUntilTheRoundTripIsFull) {
+  constexpr double kStep = 0.002, kRoundTrip = 0.02;
+  size_t limit = InFlight::kLimit;
+  for (int i = 0; i < 20; ++i) {
+    const double seconds = std::max(kStep, (kRoundTrip + kStep) / static_cast<double>(limit + 1));
+    limit = InFlight::LimitFor(/*on_cpu=*/false, seconds, 0, kRoundTrip);
+  }
+  EXPECT_EQ(limit, InFlight::kLimit + 10);
 }
 
 TEST(InFlight, IgnoresSingleSlowStep) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "penstock/base/median.h"
+#include "penstock/train/loop/in_flight.h"
 
 namespace penstock::train {
 namespace {
@@ -14,12 +16,29 @@ constexpr double kOverhead = 0.01;
 // loop, by the time to start an execution.
 constexpr double kMargin = 4;
 
+// CPU time of an execution's messages on the threads of a connection, at least: the host's work does not
+// contain it.
+constexpr double kConnectionSeconds = 200e-6;
+
 // Number of steps of `step` seconds that hide `host` seconds of host work, at most `max_steps`.
 int64_t StepsThatHide(double host, double step, double margin, int64_t max_steps) {
   if (step <= 0) return max_steps;
   const double steps = std::ceil(margin * host / (kOverhead * step));
   return steps < static_cast<double>(max_steps) ? std::max<int64_t>(1, static_cast<int64_t>(steps))
                                                 : max_steps;
+}
+
+// Number of steps of `step` seconds with which half of the executions that may be in flight fill a round
+// trip, at most `max_steps`.
+int64_t StepsThatFill(double round_trip, double step, int64_t max_steps) {
+  constexpr double kInFlight = InFlight::kMaxLimit / 2;
+  const double steps = std::ceil(round_trip / (kInFlight * std::max(step, 1e-9)));
+  return steps < static_cast<double>(max_steps) ? std::max<int64_t>(1, static_cast<int64_t>(steps))
+                                                : max_steps;
+}
+
+double Mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 // The next power of two, or the greatest one that is at most `max_steps`.
@@ -60,21 +79,28 @@ void StepsTuner::Measured(const Measurement& execution) {
   host_.push_back(execution.host_seconds);
   step_.push_back(execution.device_seconds / static_cast<double>(execution.steps));
   if (static_cast<int>(host_.size()) < kSamples) return;
-  const double host = base::Median(host_), step = base::Median(step_);
+  const double round_trip = execution.round_trip_seconds;
+  // Reports that come from elsewhere arrive in bursts: the median would be the time within one.
+  const double host = std::max(base::Median(host_), round_trip > 0 ? kConnectionSeconds : 0);
+  const double step = round_trip > 0 ? Mean(step_) : base::Median(step_);
   host_.clear();
   step_.clear();
   seen_ = 0;
   if (stage_ == Stage::kLoop) {
-    steps_ = StepsThatHide(host, step, 1, depth_);
+    steps_ =
+        std::max(StepsThatHide(host, step, 1, depth_), StepsThatFill(round_trip, step, depth_));
     stage_ = Stage::kSettled;
     return;
   }
   int64_t max_steps =
       std::clamp<int64_t>(kMaxBytes / std::max<int64_t>(1, execution.batch_bytes), 1, kMaxDepth);
   if (execution.steps_per_epoch > 0) max_steps = std::min(max_steps, execution.steps_per_epoch);
-  const bool enough = StepsThatHide(host, step, 1, max_steps) == 1;
-  depth_ = steps_ =
-      enough ? 1 : PowerOfTwo(StepsThatHide(host, step, kMargin, max_steps), max_steps);
+  // With three executions in flight a step that takes no time seems to take a third of the round trip.
+  const bool hidden_by_round_trip = 2 * step <= round_trip;
+  const bool enough = !hidden_by_round_trip && StepsThatHide(host, step, 1, max_steps) == 1;
+  const int64_t needed =
+      hidden_by_round_trip ? max_steps : StepsThatHide(host, step, kMargin, max_steps);
+  depth_ = steps_ = enough ? 1 : PowerOfTwo(needed, max_steps);
   stage_ = depth_ == 1 ? Stage::kSettled : Stage::kLoop;
   attempts_ = depth_ == 1 ? 0 : 1;
 }

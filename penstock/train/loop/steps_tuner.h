@@ -17,6 +17,10 @@ namespace penstock::train {
 //      execution.
 //   3. From then on as many steps are run as are needed: an argument of the same program.
 //
+// Where devices are a round trip away, executions are also long enough that those in flight (in_flight.h)
+// fill it. The duration of a step that is much shorter than a round trip cannot be seen from here: then the
+// loop is compiled for the largest stack at once, and its measurement decides.
+//
 // Depths are powers of two: timings vary, and two runs that measured about the same compile the
 // same program, which a compile cache then has. The result is saved in checkpoints (Found), so that
 // a resumed run neither measures nor compiles again.
@@ -67,7 +71,8 @@ class StepsTuner {
     double host_seconds = 0;    // host work for it, without waiting for data
     double device_seconds = 0;  // its duration
     int64_t batch_bytes = 0;
-    int64_t steps_per_epoch = -1;  // -1: unknown
+    int64_t steps_per_epoch = -1;   // -1: unknown
+    double round_trip_seconds = 0;  // to devices that are elsewhere
   };
   void Measured(const Measurement& execution);
 

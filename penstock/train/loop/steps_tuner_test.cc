@@ -1,5 +1,6 @@
 #include "penstock/train/loop/steps_tuner.h"
 
+#include <algorithm>
 #include <bit>
 #include <set>
 
@@ -34,6 +35,41 @@ TEST(StepsTuner, KeepsSingleStepsIfTheyAreLong) {
   StepsTuner tuner(0);
   Train(tuner, /*host=*/100e-6, /*start=*/20e-6, /*step=*/50e-3);
   EXPECT_EQ(tuner.depth(), 1);
+}
+
+// Executions to a device that is `round_trip` seconds away, with as many in flight as are allowed.
+void TrainRemotely(StepsTuner& tuner, double host, double step, double round_trip,
+                   double in_flight) {
+  for (int i = 0; i < 100; ++i) {
+    const double device = static_cast<double>(tuner.steps()) * step;
+    tuner.Measured({.depth = tuner.depth(),
+                    .steps = tuner.steps(),
+                    .host_seconds = host,
+                    .device_seconds = std::max(device, (round_trip + device) / in_flight),
+                    .batch_bytes = 100,
+                    .round_trip_seconds = round_trip});
+  }
+}
+
+TEST(StepsTuner, FillsTheRoundTripWithExecutionsInFlight) {
+  // A step of 5 us seems to take 1.7 ms at first, beside which the host's work seems little.
+  StepsTuner tuner(0);
+  TrainRemotely(tuner, /*host=*/50e-6, /*step=*/5e-6, /*round_trip=*/0.02, /*in_flight=*/12);
+  EXPECT_EQ(tuner.depth(), StepsTuner::kMaxDepth);
+  EXPECT_EQ(tuner.steps(), StepsTuner::kMaxDepth);
+}
+
+TEST(StepsTuner, KeepsSingleStepsThatAreLongerThanTheRoundTrip) {
+  StepsTuner tuner(0);
+  TrainRemotely(tuner, /*host=*/100e-6, /*step=*/0.1, /*round_trip=*/0.02, /*in_flight=*/3);
+  EXPECT_EQ(tuner.depth(), 1);
+}
+
+TEST(StepsTuner, TakesFewerStepsOnceTheLoopShowsHowLongTheyAre) {
+  // 2 ms: ten hide the connection's work, and 32 executions in flight fill more than a round trip.
+  StepsTuner tuner(0);
+  TrainRemotely(tuner, /*host=*/10e-6, /*step=*/2e-3, /*round_trip=*/0.02, /*in_flight=*/32);
+  EXPECT_EQ(tuner.steps(), 10);
 }
 
 TEST(StepsTuner, ReducesHostTimeToJustBelowOnePercent) {

@@ -39,6 +39,8 @@ TrainingLoop::TrainingLoop(const FitArguments& fit)
       iterators_(fit, trace()),
       step_(fit.model.programs(),
             halt_on_nan_ ? ProgramKind::kTrainHaltOnNan : ProgramKind::kTrain) {
+  activity_host_ = dynamic_cast<ActivityHost*>(&model_.strategy().client());
+  feed_host_ = dynamic_cast<const FeedHost*>(&model_.strategy().client());
   if (model_.on_cpu()) in_flight_.SetLimit(0);  // until an execution has been measured
 }
 
@@ -92,6 +94,12 @@ FitStats TrainingLoop::StatsSoFar() const {
 std::optional<data::PipelineReport> TrainingLoop::Pipeline() const {
   if (feed_ == nullptr) return std::nullopt;
   return feed_->Report();
+}
+
+std::optional<double> TrainingLoop::NextLearningRate() const {
+  // A callback may have set a constant one since the last report.
+  if (learning_rate_is_constant()) return *model_.LearningRate();
+  return scheduled_rate_;
 }
 
 absl::Status TrainingLoop::ForEachCallback(const char* hook,
@@ -153,7 +161,7 @@ absl::Status TrainingLoop::Train() {
   const int epochs = fit_.options.epochs;
   first_step_ = at.total_steps;
   for (const std::string& warning : WarningsFor(model_.objective())) Note(warning);
-  if (!iterators_.place().note.empty()) callbacks_.NoteOnce(iterators_.place().note);
+  if (const std::string note = iterators_.TakeNote(); !note.empty()) callbacks_.NoteOnce(note);
   // Only the end of the last epoch may be left: its validation and EpochEnd.
   if (at.epoch + (progress_.epoch_trained ? 1 : 0) >= epochs) {
     Note(absl::StrCat("all ", epochs, epochs == 1 ? " epoch is" : " epochs are",
@@ -212,6 +220,7 @@ absl::Status TrainingLoop::OpenFeed() {
   PENSTOCK_ASSIGN_OR_RETURN(
       feed_, iterators_.Open(fit_.endless() ? 0 : progress_.dispatched.epoch, resume_at,
                              resume_at.has_value() ? progress_.batch_rows : 0));
+  if (const std::string note = iterators_.TakeNote(); !note.empty()) callbacks_.NoteOnce(note);
   return absl::OkStatus();
 }
 
@@ -370,6 +379,9 @@ absl::Status TrainingLoop::Dispatch(DeviceBatch batch) {
   for (size_t r = 0; r < state.size(); ++r) {
     arguments[r].insert(arguments[r].end(), batch.replicas[r].begin(), batch.replicas[r].end());
   }
+  if (activity_host_ != nullptr) {
+    activity_host_->SetTraining(at.total_steps + batch.steps, at.epoch + 1, fit_.options.epochs);
+  }
   std::shared_ptr<ExecutionTimer> timer = meter_.Dispatched();
   if (at.step == epoch_first_step_) first_dispatched_ = timer->dispatched();
   base::Trace::Span dispatching(trace(), "dispatch", {"step", at.total_steps + batch.steps});
@@ -432,6 +444,7 @@ absl::Status TrainingLoop::CompleteOldest() {
   at.total_steps += execution->batch.steps;
   ProfileExecution(*execution);
   progress_.logs = model_.LogsOf(execution->report);
+  scheduled_rate_ = model_.NextLearningRate(execution->report);
   if (halt_on_nan_) {
     PENSTOCK_RETURN_IF_ERROR(StopOnNan(*execution, before));
     if (stopping_) return absl::OkStatus();
@@ -454,17 +467,20 @@ void TrainingLoop::Measure(const InFlight::Execution& execution) {
   const double host = meter_.Spent(HostWork::kHost) + meter_.Spent(HostWork::kCallback);
   const double host_seconds = host - measured_host_;
   const double device_seconds = finished - std::max(last_finished_, dispatched);
+  const double round_trip = feed_host_ == nullptr ? 0 : feed_host_->round_trip_seconds();
   model_.steps_tuner().Measured({.depth = execution.batch.types->depth,
                                  .steps = execution.batch.steps,
                                  .host_seconds = host_seconds,
                                  .device_seconds = device_seconds,
                                  .batch_bytes = execution.batch.bytes,
-                                 .steps_per_epoch = progress_.steps_per_epoch});
+                                 .steps_per_epoch = progress_.steps_per_epoch,
+                                 .round_trip_seconds = round_trip});
   // If the host waits for each execution, the device's idle time is known: most of the host's work
   // may be done while the device is busy. Otherwise it may be all of the host's work.
   const double gap = last_finished_ > 0 ? std::max(0.0, dispatched - last_finished_) : 0;
   in_flight_.Measured(model_.on_cpu(), device_seconds,
-                      in_flight_.waits_for_each() ? std::min(gap, host_seconds) : host_seconds);
+                      in_flight_.waits_for_each() ? std::min(gap, host_seconds) : host_seconds,
+                      round_trip, execution.batch.bytes * execution.batch.types->depth);
   last_execution_ = {.steps = execution.batch.steps,
                      .examples = execution.batch.examples,
                      .dispatched = dispatched,

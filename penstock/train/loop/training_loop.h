@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "penstock/train/activity_host.h"
 #include "penstock/train/callbacks/callback_list.h"
 #include "penstock/train/live_training.h"
 #include "penstock/train/loop/epoch_iterators.h"
@@ -87,6 +88,8 @@ class TrainingLoop final : public TrainingContext, public LiveTraining {
     return step_.bound() ? &step_.executable() : nullptr;
   }
   const Strategy& strategy() const override { return model_.strategy(); }
+  const nn::Network& network() const override { return model_.objective().network; }
+  std::optional<double> NextLearningRate() const override;
   double InfeedSeconds() const override { return meter_.Spent(HostWork::kData); }
 
  private:
@@ -153,8 +156,10 @@ class TrainingLoop final : public TrainingContext, public LiveTraining {
   FitProgress progress_;
   EpochIterators iterators_;
   std::unique_ptr<HostFeed> feed_;
+  ActivityHost* activity_host_ = nullptr;  // the client, if its devices are elsewhere
   BoundProgram step_;
   InFlight in_flight_;
+  const FeedHost* feed_host_ = nullptr;  // null: the devices are here
 
   absl::Status status_;  // of the whole training
   bool stopping_ = false, saved_for_drain_ = false;
@@ -164,8 +169,9 @@ class TrainingLoop final : public TrainingContext, public LiveTraining {
   double first_dispatched_ = 0;            // when the epoch's first step was dispatched
   bool loop_prepared_ = false;             // PrepareLoop has saved a checkpoint
   LastExecution last_execution_;
-  double last_finished_ = 0;  // when the last completed execution ended
-  double measured_host_ = 0;  // the host's work up to that time
+  std::optional<double> scheduled_rate_;  // by the last report
+  double last_finished_ = 0;              // when the last completed execution ended
+  double measured_host_ = 0;              // the host's work up to that time
   SkippedSteps skipped_;
   std::shared_ptr<const BatchTypes> profiled_types_;  // of the first batch
 };
