@@ -97,21 +97,24 @@ ir::Values LowerGradients(Lowering& lowering, const GradientInputs& map, const i
   const ir::Values stops(first_stop, first_stop + static_cast<int64_t>(map.num_stops));
   ir::Values constants;
   for (const ir::Value& stop : stops) constants.push_back(ir::StopGradient(stop));
-  const auto replaced = [&](const ir::Value& value) {
-    return stops.empty() ? value : ir::Substitute(value, stops, constants);
-  };
   ir::Values cotangents, xs;
   for (size_t i = 0; i < ys.size(); ++i) {
     const int given = map.cotangents[i];
     cotangents.push_back(given < 0 ? ir::SplatLike(ys[i], 1) : in[static_cast<size_t>(given)]);
-    ys[i] = replaced(ys[i]);
   }
   for (const std::vector<int>& inputs : map.x) {
-    for (int input : inputs) {
-      ir::Value x = in[static_cast<size_t>(input)];
-      const auto stop = std::find(stops.begin(), stops.end(), x);
-      xs.push_back(stop == stops.end() ? replaced(x) : constants[stop - stops.begin()]);
-    }
+    for (int input : inputs) xs.push_back(in[static_cast<size_t>(input)]);
+  }
+  if (!stops.empty()) {
+    // Together, as operands of one operation that nothing uses: then an x between a stop and a y is
+    // the value on which the new y depends.
+    ir::Values both = ys;
+    both.insert(both.end(), xs.begin(), xs.end());
+    const ir::Value joint = ir::Substitute(ir::OptimizationBarrier(both)[0], stops, constants);
+    if (!joint.valid()) return {};
+    both = lowering.graph().node(joint.node_id()).operands;
+    std::copy_n(both.begin(), ys.size(), ys.begin());
+    std::copy_n(both.begin() + static_cast<int64_t>(ys.size()), xs.size(), xs.begin());
   }
   // A value that stands for several xs (reads of a variable) has one gradient.
   const ir::Values gradients = ir::Gradients(ys, xs, cotangents);
@@ -226,6 +229,12 @@ Tensors Gradients(const Tensors& ys, const Tensors& xs, const GradientsOptions& 
     differentiated.push_back(i);
   }
   if (differentiated.empty()) return none;
+  auto& separate = ys[0].graph()->Extension<DifferentiatedNodes>();
+  for (const Tensors* tensors : {&xs, &options.stop_gradients}) {
+    for (const Tensor& tensor : *tensors) {
+      if (tensor.valid()) separate.insert(tensor.node());
+    }
+  }
   map.first_stop = inputs.size();
   map.num_stops = options.stop_gradients.size();
   for (const Tensor& stop : options.stop_gradients) add(stop);

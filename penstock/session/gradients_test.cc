@@ -78,6 +78,22 @@ TEST_F(GradientsTest, StopsAtTensorsThatCountAsConstants) {
   EXPECT_THAT(Values(partial[1]), ElementsAre(1));
 }
 
+// The y and the x behind a stop are computed anew, and must stay the same value.
+TEST_F(GradientsTest, AnXDownstreamOfAStopHasItsGradient) {
+  const Tensor a = Constant(3.0), x = Multiply(a, Constant(2.0)), y = Multiply(x, x);
+  const Tensors d = Gradients({y}, {x, y}, {.stop_gradients = {a}});
+  EXPECT_THAT(Values(d[0]), ElementsAre(12));
+  EXPECT_THAT(Values(d[1]), ElementsAre(1));
+}
+
+// It is the same value in the program, but another tensor.
+TEST_F(GradientsTest, AnIdentityDoesNotCountTheUsesOfItsInput) {
+  const Tensor a = Constant(3.0), x = Identity(a), y = Multiply(a, x);
+  EXPECT_THAT(Values(Gradients({y}, {x})[0]), ElementsAre(3));
+  EXPECT_THAT(Values(Gradients({y}, {a})[0]), ElementsAre(6));
+  EXPECT_THAT(Values(Gradients({y}, {a}, {.stop_gradients = {x}})[0]), ElementsAre(3));
+}
+
 TEST_F(GradientsTest, UnconnectedGradientsAreInvalidOrZero) {
   const Tensor x = Placeholder(DType::kF32, {2}, "x"), z = Placeholder(DType::kF32, {2}, "z");
   const Tensor y = Add(x, StopGradient(z));

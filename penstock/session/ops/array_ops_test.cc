@@ -56,6 +56,23 @@ Tensor X(const PartialShape& shape, DType dtype = DType::kF32) {
   return Placeholder(dtype, shape, "x");
 }
 
+// As in TensorFlow, where they are constants: nothing is fed, and nothing runs for them.
+TEST_F(OpsTest, KnownShapesNeedNoInput) {
+  const Tensor x = Input({2, 3}), any = Input({-1, 3});
+  const Variable v(Array::Scalar(1.0f), "v");
+  const Tensor assigned = AssignAdd(v, Constant(1.0));
+  Session session("", {.client = runtime::TestClient(1)});
+  ASSERT_EQ(session.Run(GlobalVariablesInitializer()), absl::OkStatus());
+  const auto got = session.Run({ShapeOf(x), Size(x, DType::kI64), Rank(any), Rank(assigned)});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[0].values<int32_t>(), ElementsAre(2, 3));
+  EXPECT_EQ((*got)[1].item<int64_t>(), 6);
+  EXPECT_EQ((*got)[2].item<int32_t>(), 2);
+  EXPECT_EQ((*got)[3].item<int32_t>(), 0);
+  EXPECT_EQ(session.GetVariableValue("v")->item<float>(), 1);
+  EXPECT_FALSE(session.Run(ShapeOf(any)).ok());
+}
+
 TEST(ArrayOps, ErrorsNameOperationShapesAndLine) {
   ExpectMessages({
       {"axis",

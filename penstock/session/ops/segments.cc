@@ -72,7 +72,15 @@ Value CountRows(const Rows& rows) {
 
 Value AtLeastOne(Value x) { return ir::Maximum(x, internal::ScalarLike(x, 1)); }
 
-Value MeanRows(const Rows& rows) { return SumRows(rows) / AtLeastOne(CountRows(rows)); }
+// Of integers, a float64, as in TensorFlow (true division).
+Value MeanRows(const Rows& rows) {
+  Value sum = SumRows(rows), count = AtLeastOne(CountRows(rows));
+  if (!base::IsFloat(rows.data.dtype())) {
+    sum = ir::Convert(sum, DType::kF64);
+    count = ir::Convert(count, DType::kF64);
+  }
+  return sum / count;
+}
 Value SqrtNRows(const Rows& rows) { return SumRows(rows) / ir::Sqrt(AtLeastOne(CountRows(rows))); }
 
 // By masks instead of a scatter, whose product has no gradient.

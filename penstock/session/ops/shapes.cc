@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "penstock/session/ops/array_ops.h"
+#include "penstock/session/ops/core_ops.h"
 #include "penstock/session/ops/internal.h"
 #include "penstock/session/ops/known_integers.h"
 
@@ -38,6 +39,14 @@ Value ShapeVector(const Value& x, DType dtype) {
   return IntegerConstant(*x.graph(), Shape({x.rank()}), dims, dtype);
 }
 
+// What is known when the graph is built is a constant, as in TensorFlow: `input` need not be
+// computed or fed.
+Tensor StaticConstant(const Tensor& input, const Shape& shape, const std::vector<int64_t>& values,
+                      DType dtype, absl::string_view name, SourceLocation where) {
+  const auto scope = input.graph()->AsDefault();
+  return Constant(*Array::Of<int64_t>(shape, absl::MakeConstSpan(values)).Cast(dtype), name, where);
+}
+
 bool IsIndexType(DType dtype) { return dtype == DType::kI32 || dtype == DType::kI64; }
 
 // `to` with the one unknown extent that the number of elements determines.
@@ -48,8 +57,8 @@ PartialShape ReshapedShape(const PartialShape& from, const PartialShape& to) {
   for (int i = 0; i < to.rank(); ++i) {
     if (to.dim(i) < 0) {
       unknown = i, ++count;
-    } else {
-      product *= to.dim(i);
+    } else if (__builtin_mul_overflow(product, to.dim(i), &product)) {
+      return to;
     }
   }
   const int64_t elements = from.shape().num_elements();
@@ -69,6 +78,11 @@ Tensor WrongIndexType(const Tensor& input, absl::string_view type, DType dtype,
 
 Tensor ShapeOf(const Tensor& input, DType out_type, absl::string_view name, SourceLocation where) {
   if (!IsIndexType(out_type)) return WrongIndexType(input, "Shape", out_type, where);
+  if (input.valid() && input.shape().IsFullyDefined()) {
+    const auto& dims = input.shape().shape();
+    return StaticConstant(input, Shape({dims.rank()}), {dims.begin(), dims.end()}, out_type,
+                          name.empty() ? "Shape" : name, where);
+  }
   const Tensor shape = AddOp("Shape", {input}, name, where,
                              [out_type](In in) { return ShapeVector(in[0], out_type); });
   if (input.valid() && input.shape().has_rank()) {
@@ -89,16 +103,20 @@ Tensors ShapeN(const Tensors& input, DType out_type, absl::string_view name, Sou
 
 Tensor Size(const Tensor& input, DType out_type, absl::string_view name, SourceLocation where) {
   if (!IsIndexType(out_type)) return WrongIndexType(input, "Size", out_type, where);
-  const Tensor size = AddOp("Size", {input}, name, where, [out_type](In in) {
+  if (input.valid() && input.shape().IsFullyDefined()) {
+    return StaticConstant(input, {}, {input.shape().shape().num_elements()}, out_type,
+                          name.empty() ? "Size" : name, where);
+  }
+  return AddOp("Size", {input}, name, where, [out_type](In in) {
     return IntegerConstant(*in[0].graph(), {}, {in[0].shape().num_elements()}, out_type);
   });
-  if (input.valid() && input.shape().IsFullyDefined()) {
-    internal::SetKnown(size, {input.shape().shape().num_elements()});
-  }
-  return size;
 }
 
 Tensor Rank(const Tensor& input, absl::string_view name, SourceLocation where) {
+  if (input.valid() && input.shape().has_rank()) {
+    return StaticConstant(input, {}, {input.shape().rank()}, DType::kI32,
+                          name.empty() ? "Rank" : name, where);
+  }
   return AddOp("Rank", {input}, name, where, [](In in) {
     return IntegerConstant(*in[0].graph(), {}, {in[0].rank()}, DType::kI32);
   });

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 
 #include "penstock/session/graph.h"
@@ -27,6 +28,10 @@ struct Plan {
   int num_replicas = 1;
   bool has_gradients = false;
 };
+
+// Graph::Extension: nodes with respect to whose outputs something is differentiated. An output that
+// is the same ir value as another tensor's (Identity) must not share that one's gradient.
+class DifferentiatedNodes : public absl::flat_hash_set<const Node*> {};
 
 // Type of the operations of Gradients.
 inline constexpr char kGradientsType[] = "Gradients";

@@ -131,7 +131,16 @@ void Frame::LowerNode(const Node& node) {
 
   const Node* const outer = std::exchange(node_, &node);
   ir::Values outputs;
+  const int before = graph_.num_nodes();
   if (!given) outputs = Call(node, inputs);
+  const auto* separate = node.graph->FindExtension<DifferentiatedNodes>();
+  if (separate != nullptr && !node.inputs.empty() && separate->contains(&node)) {
+    for (ir::Value& output : outputs) {
+      if (output.valid() && output.node_id() < before && base::IsFloat(output.dtype())) {
+        output = ir::OptimizationBarrier({output})[0];
+      }
+    }
+  }
   node_ = outer;
   values_[&node] = std::move(outputs);
 }

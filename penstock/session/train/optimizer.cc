@@ -11,6 +11,7 @@
 #include "penstock/session/body.h"
 #include "penstock/session/gradients.h"
 #include "penstock/session/lowering.h"
+#include "penstock/session/variable_table.h"
 
 namespace penstock::session::train {
 
@@ -314,14 +315,18 @@ const Variables& Optimizer::SlotsOf(const VariableDef& variable, SourceLocation 
   State& s = *state_;
   const auto [slots, added] = s.slots.try_emplace(&variable);
   if (!added) return slots->second;
+  // As in TensorFlow, a variable scope in which the optimizer is called is part of the name.
+  const auto& scopes = Graph::Default()->Extension<VariableTable>().scopes;
+  const std::string within = scopes.empty() ? "" : absl::StrCat(scopes.back().name, "/");
   const NameScope top("");
   const std::vector<::penstock::nn::SlotSpec> specs =
       s.optimizer.Slots(variable.name, {variable.dtype, variable.shape});
   for (size_t i = 0; i < specs.size(); ++i) {
     const std::vector<std::string>& names = s.traits.slot_variables;
     const std::string& name = i < names.size() && !names[i].empty() ? names[i] : s.name;
-    slots->second.push_back(MakeState(absl::StrCat(variable.name, "/", name), specs[i].type.shape,
-                                      specs[i].type.dtype, specs[i].initial_value, where));
+    slots->second.push_back(MakeState(absl::StrCat(within, variable.name, "/", name),
+                                      specs[i].type.shape, specs[i].type.dtype,
+                                      specs[i].initial_value, where));
     s.all.push_back(slots->second.back());
   }
   return slots->second;

@@ -11,6 +11,7 @@
 #include "penstock/session/control_flow.h"
 #include "penstock/session/layers.h"
 #include "penstock/session/ops/core_ops.h"
+#include "penstock/session/ops/math_ops.h"
 #include "penstock/session/session.h"
 #include "penstock/session/train/learning_rate.h"
 #include "penstock/session/train/moving_average.h"
@@ -59,6 +60,21 @@ TEST_F(OptimizerTest, GradientDescentUpdatesVariablesAndGlobalStep) {
   ASSERT_EQ(session.Run(train), absl::OkStatus());
   EXPECT_THAT(ValuesOf(session, w), ElementsAre(2.5f, 2.75f));
   EXPECT_EQ(session.GetVariableValue("global_step")->item<int64_t>(), 2);
+}
+
+TEST_F(OptimizerTest, SlotsAreInTheVariableScopeOfTheCall) {
+  const Variable w(Array::Of<float>({2}, {1, 2}), "w");
+  {
+    const VariableScope scope("b");
+    MomentumOptimizer(0.1, 0.9).Minimize(ReduceSum(w));
+  }
+  {
+    const NameScope scope("c");
+    AdamOptimizer().Minimize(ReduceSum(w));
+  }
+  std::vector<std::string> names;
+  for (const Variable& variable : GlobalVariables()) names.push_back(variable.def()->name);
+  EXPECT_THAT(names, testing::IsSupersetOf({"b/w/Momentum", "w/Adam", "w/Adam_1"}));
 }
 
 TEST_F(OptimizerTest, SlotsHaveTensorFlowsNames) {

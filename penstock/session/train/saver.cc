@@ -197,7 +197,7 @@ absl::Status Saver::Restore(Session& session, absl::string_view save_path) const
     by_name[name] = &array;
     names.push_back(name);
   }
-  std::vector<std::string> missing;
+  std::vector<std::string> missing, different;
   std::vector<std::pair<const VariableDef*, Array>> values;
   for (const auto& [name, variable] : variables) {
     const auto found = by_name.find(name);
@@ -206,13 +206,22 @@ absl::Status Saver::Restore(Session& session, absl::string_view save_path) const
       continue;
     }
     absl::StatusOr<Array> value = ValueFor(*variable, name, *found->second, options_.reshape);
-    if (!value.ok()) return base::WithContext(value.status(), io::DisplayName(save_path));
+    if (!value.ok()) {
+      different.emplace_back(value.status().message());
+      continue;
+    }
     values.emplace_back(variable, *std::move(value));
   }
   if (!missing.empty()) {
     return absl::NotFoundError(absl::StrCat(
         "Saver: checkpoint ", io::DisplayName(save_path), " lacks the variables ", List(missing),
-        "; the most similar of its names are ", ::penstock::nn::SimilarNames(missing[0], names)));
+        "; the most similar of its names are ", ::penstock::nn::SimilarNames(missing[0], names),
+        different.empty() ? "" : absl::StrCat("; besides, ", List(different))));
+  }
+  if (!different.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "Saver: checkpoint ", io::DisplayName(save_path), " does not fit: ", List(different),
+        "; restore into the graph that wrote it, or give Saver the variables that fit"));
   }
   for (const auto& [variable, value] : values) {
     PENSTOCK_RETURN_IF_ERROR(session.SetVariableValue(variable->name, value));

@@ -1,7 +1,11 @@
 #include "penstock/session/train/saver.h"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "penstock/base/random.h"
 #include "penstock/io/memory/memory_file_system.h"
@@ -158,6 +162,45 @@ TEST_F(SaverTest, RejectsAnotherShapeUnlessItMayReshape) {
   EXPECT_EQ(session.GetVariableValue("dense/w")->item<float>({1, 0}), 2);
 }
 
+TEST_F(SaverTest, NamesAllVariablesThatDoNotFit) {
+  const auto path = Saver(Options()).Save(session_, kPath);
+  ASSERT_TRUE(path.ok());
+  Graph graph;
+  const auto scope = graph.AsDefault();
+  const Variable w(Array::Of<float>({3}, {0, 0, 0}), "dense/w");
+  const Variable step(Array::Scalar<int32_t>(0), "global_step");
+  {
+    Session session("", {.client = runtime::TestClient(1)});
+    const absl::Status status = Saver(Options()).Restore(session, *path);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr("'dense/w' is f32[3]"));
+    EXPECT_THAT(status.message(), HasSubstr("'global_step' is i32[]"));
+    EXPECT_EQ(session.UninitializedVariables().size(), 2u);
+  }
+  const Variable other(Array::Scalar(0.0f), "other");
+  Session session("", {.client = runtime::TestClient(1)});
+  const absl::Status status = Saver(Options()).Restore(session, *path);
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(status.message(), HasSubstr("lacks the variables other"));
+  EXPECT_THAT(status.message(), HasSubstr("'dense/w' is f32[3]"));
+}
+
+TEST_F(SaverTest, AFolderThatWasRemovedIsMadeAgain) {
+  const std::string folder = testing::TempDir() + "saver_" + std::to_string(::getpid());
+  Saver saver(SaverOptions{.max_to_keep = 1});
+  ASSERT_TRUE(saver.Save(session_, folder + "/model.ckpt", 1).ok());
+  std::filesystem::remove_all(folder);
+  const auto path = saver.Save(session_, folder + "/model.ckpt", 2);
+  ASSERT_TRUE(path.ok()) << path.status();
+  EXPECT_EQ(saver.Restore(session_, *path), absl::OkStatus());
+  // A pipe in the place of the index: an error, not a hang.
+  std::filesystem::remove(*path + ".index");
+  ASSERT_EQ(::mkfifo((*path + ".index").c_str(), 0600), 0);
+  EXPECT_FALSE(saver.Restore(session_, *path).ok());
+  EXPECT_FALSE(saver.CheckWritable(*path).ok() && !saver.Save(session_, *path).ok());
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(SaverTest, RejectsVariablesWithoutAValue) {
   Session fresh("", {.client = runtime::TestClient(1)});
   const auto path = Saver(Options()).Save(fresh, kPath);
@@ -199,7 +242,7 @@ TEST_F(SaverTest, AnyTextIsAStateOrAnError) {
     std::string text = valid;
     for (int k = 0; k < 1 + i % 3; ++k) {
       const auto at = static_cast<size_t>(random.Uniform() * static_cast<double>(text.size()));
-      text[at] = static_cast<char>(random.Uniform() * 256);
+      text[at] = static_cast<char>(random.Below(256));
     }
     ASSERT_EQ(io::WriteFile(*fs_, "memory://bucket/run/checkpoint", text), absl::OkStatus());
     const auto state = GetCheckpointState("memory://bucket/run", "checkpoint", fs_.get());
