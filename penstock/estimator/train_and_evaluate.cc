@@ -1,14 +1,45 @@
 #include "penstock/estimator/train_and_evaluate.h"
 
 #include <memory>
+#include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/io/uri.h"
 
 namespace penstock::estimator {
 namespace {
+
+absl::Status Export(Estimator& estimator, const EvalSpec& spec, const EvalResult& result,
+                    bool is_final) {
+  for (const auto& exporter : spec.exporters) {
+    const std::string folder =
+        io::JoinPath(io::JoinPath(estimator.model_dir(), "export"), exporter->name());
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string checkpoint, estimator.LatestCheckpoint());
+    const absl::StatusOr<std::string> exported =
+        exporter->Export(estimator, folder, checkpoint, result, is_final);
+    if (!exported.ok()) {
+      return base::WithContext(exported.status(),
+                               absl::StrCat("exporter '", exporter->name(), "' at step ",
+                                            static_cast<int64_t>(result.at("global_step")),
+                                            ", whose checkpoint is saved"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<EvalResult> EvaluateAndExport(Estimator& estimator, const EvalSpec& spec,
+                                             bool is_final) {
+  PENSTOCK_ASSIGN_OR_RETURN(
+      EvalResult result,
+      estimator.Evaluate(spec.input_fn,
+                         {.steps = spec.steps, .hooks = spec.hooks, .name = spec.name}));
+  PENSTOCK_RETURN_IF_ERROR(Export(estimator, spec, result, is_final));
+  return result;
+}
 
 class EvaluateCheckpoints : public CheckpointSaverListener {
  public:
@@ -21,11 +52,12 @@ class EvaluateCheckpoints : public CheckpointSaverListener {
     const double now = Now();
     const bool early = last_.has_value() ? now < *last_ + spec_.throttle_secs
                                          : now < began_ + spec_.start_delay_secs;
-    return early ? absl::OkStatus() : Evaluate(global_step);
+    return early ? absl::OkStatus() : Evaluate(global_step, /*is_final=*/false);
   }
 
   absl::Status End(RunContext&, int64_t global_step) override {
-    return evaluated_step_ == global_step ? absl::OkStatus() : Evaluate(global_step);
+    if (evaluated_step_ != global_step) return Evaluate(global_step, /*is_final=*/true);
+    return Export(estimator_, spec_, *result_, /*is_final=*/true);
   }
 
   const std::optional<EvalResult>& result() const { return result_; }
@@ -33,10 +65,8 @@ class EvaluateCheckpoints : public CheckpointSaverListener {
  private:
   double Now() const { return estimator_.config().clock->Seconds(); }
 
-  absl::Status Evaluate(int64_t global_step) {
-    PENSTOCK_ASSIGN_OR_RETURN(result_, estimator_.Evaluate(spec_.input_fn, {.steps = spec_.steps,
-                                                                            .hooks = spec_.hooks,
-                                                                            .name = spec_.name}));
+  absl::Status Evaluate(int64_t global_step, bool is_final) {
+    PENSTOCK_ASSIGN_OR_RETURN(result_, EvaluateAndExport(estimator_, spec_, is_final));
     evaluated_step_ = global_step;
     last_ = Now();
     return absl::OkStatus();
@@ -54,6 +84,19 @@ absl::Status CheckSpecs(const TrainSpec& train_spec, const EvalSpec& eval_spec) 
   if (!train_spec.input_fn.valid() || !eval_spec.input_fn.valid()) {
     return absl::InvalidArgumentError(
         absl::StrCat(train_spec.input_fn.valid() ? "EvalSpec" : "TrainSpec", " has no input_fn"));
+  }
+  std::set<std::string> names;
+  for (const auto& exporter : eval_spec.exporters) {
+    if (exporter == nullptr) return absl::InvalidArgumentError("EvalSpec has a null exporter");
+    const std::string name = exporter->name();
+    if (name.empty() || absl::StrContains(name, '/') || name == "." || name == "..") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("an exporter's name is '", name, "', but must be the name of a folder"));
+    }
+    if (!names.insert(name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two exporters are named '", name, "'; their folders would be the same"));
+    }
   }
   if (eval_spec.steps.value_or(1) < 1) {
     return absl::InvalidArgumentError(
@@ -80,9 +123,7 @@ absl::StatusOr<EvalResult> TrainAndEvaluate(Estimator& estimator, const TrainSpe
                                             .saving_listeners = std::move(listeners)}));
   if (evaluate->result().has_value()) return *evaluate->result();
   // Training had reached max_steps before.
-  return estimator.Evaluate(
-      eval_spec.input_fn,
-      {.steps = eval_spec.steps, .hooks = eval_spec.hooks, .name = eval_spec.name});
+  return EvaluateAndExport(estimator, eval_spec, /*is_final=*/true);
 }
 
 }  // namespace penstock::estimator

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/estimator/estimator.h"
+#include "penstock/estimator/exporter.h"
 
 namespace penstock::estimator {
 
@@ -34,13 +35,15 @@ struct EvalSpec {
   std::optional<int64_t> steps = 100;  // batches; not set: the whole input
   std::string name = "";
   Hooks hooks = {};
+  Exporters exporters = {};
   // Seconds after the beginning of training, and after an evaluation, in which there is none.
   // TensorFlow counts start_delay_secs only in a process of its own, where it is 120.
   double start_delay_secs = 0;
   double throttle_secs = 600;
 };
 
-// Returns the result of the last evaluation.
+// Returns the result of the last evaluation. An exporter that fails ends it with that error; the
+// checkpoint that it would have exported is saved already, and the next call continues from it.
 absl::StatusOr<EvalResult> TrainAndEvaluate(Estimator& estimator, const TrainSpec& train_spec,
                                             const EvalSpec& eval_spec);
 

@@ -1,5 +1,8 @@
 #include "penstock/estimator/train_and_evaluate.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -105,6 +108,77 @@ TEST(WarmStart, TakesVariablesOfAnotherCheckpoint) {
   EXPECT_THAT(train(missing.path(), {from.path(), ".*", {{"hidden/bias", "x"}}}, 0).message(),
               HasSubstr("has no variable 'x'"));
   EXPECT_THAT(train(missing.path(), {"/no/such/folder"}, 0).message(), HasSubstr("warm start"));
+}
+
+// ---- Exporters ----
+
+ServingInputReceiverFn Receiver() {
+  return BuildRawServingInputReceiverFn(
+      {{.name = "x", .dtype = base::DType::kF32, .shape = {-1, 4}}});
+}
+
+size_t CountFolders(const std::string& path) {
+  std::error_code none;
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path, none),
+                                           std::filesystem::directory_iterator()));
+}
+
+TEST_F(TrainAndEvaluateTest, ExportersWriteTheirCheckpointsAndRemoveOnlyTheirOwn) {
+  Estimator estimator({.model_fn = SmallModelFn, .model_dir = folder_.path(), .config = config_});
+  const std::string exports = folder_.path() + "/export/";
+  // Of an earlier process.
+  std::filesystem::create_directories(exports + "latest/1");
+  int compared = 0;
+  const auto never = [&](const EvalResult& best, const EvalResult& current) {
+    compared += best.at("global_step") < current.at("global_step");
+    return false;
+  };
+  const absl::StatusOr<EvalResult> result = TrainAndEvaluate(
+      estimator, {.input_fn = TrainBatches(), .max_steps = 14},
+      {.input_fn = TestBatches(),
+       .exporters = {FinalExporter("final", Receiver()), LatestExporter("latest", Receiver(), 2),
+                     BestExporter("best", Receiver(), never)},
+       .throttle_secs = 0});
+  ASSERT_EQ(result.status(), absl::OkStatus());
+  EXPECT_EQ(CountFolders(exports + "final"), 1u);
+  EXPECT_EQ(CountFolders(exports + "latest"), 3u);  // of 4, 8, 12, 14 the last two
+  EXPECT_TRUE(std::filesystem::exists(exports + "latest/1"));
+  EXPECT_EQ(CountFolders(exports + "best"), 1u);  // the first
+  EXPECT_GE(compared, 3);
+}
+
+TEST_F(TrainAndEvaluateTest, AnExporterThatFailsLosesNoCheckpoint) {
+  Estimator estimator({.model_fn = SmallModelFn, .model_dir = folder_.path(), .config = config_});
+  // Its folder cannot be made.
+  std::ofstream(folder_.path() + "/export") << "a file";
+  const EvalSpec spec{.input_fn = TestBatches(),
+                      .exporters = {LatestExporter("latest", Receiver())},
+                      .throttle_secs = 0};
+  const absl::Status status =
+      TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 12}, spec).status();
+  EXPECT_THAT(status.message(),
+              ::testing::AllOf(HasSubstr("exporter 'latest' at step 4, whose checkpoint is saved"),
+                               HasSubstr("/export")));
+  EXPECT_THAT(*estimator.LatestCheckpoint(), HasSubstr("model.ckpt-4"));
+  std::filesystem::remove(folder_.path() + "/export");
+  EXPECT_EQ(
+      TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 12}, spec).status(),
+      absl::OkStatus());
+}
+
+TEST_F(TrainAndEvaluateTest, ExportersOfOneFolderAreRejectedBeforeTheTraining) {
+  Estimator estimator({.model_fn = SmallModelFn, .model_dir = folder_.path(), .config = config_});
+  const auto error = [&](Exporters exporters) {
+    return std::string(TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 2},
+                                        {.input_fn = TestBatches(), .exporters = exporters})
+                           .status()
+                           .message());
+  };
+  const auto one = FinalExporter("a", Receiver());
+  EXPECT_THAT(error({one, LatestExporter("a", Receiver())}), HasSubstr("two exporters are named"));
+  EXPECT_THAT(error({FinalExporter("a/b", Receiver())}), HasSubstr("'a/b'"));
+  EXPECT_THAT(error({nullptr}), HasSubstr("null exporter"));
+  EXPECT_EQ(*estimator.LatestCheckpoint(), "");
 }
 
 }  // namespace train_and_evaluate_test
