@@ -118,20 +118,17 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& o
     const std::vector<LeafGradient> gradients =
         Run(trace, outputs, options.grad_outputs, targets, retain, options.create_graph);
     if (!trace.graph().status().ok()) return;
-    std::vector<bool> differentiable;
-    if (options.create_graph) {
-      ir::Values identities;
-      for (const auto& identity : trace.segment()->identities) identities.push_back(identity.value);
-      differentiable = ir::DependsOn(trace.graph(), identities);
-    }
     for (size_t i = 0; i < inputs.size(); ++i) {
       const auto at = std::find_if(gradients.begin(), gradients.end(), [&](const auto& gradient) {
         return gradient.first == targets[i];
       });
       if (at != gradients.end()) {
-        const ir::Value value = options.create_graph ? at->second : ir::StopGradient(at->second);
-        const bool history = options.create_graph && differentiable[value.node_id()];
-        made[i] = Tensor(trace.MakeRoot(value, history, "grad"));
+        const ir::Value value = at->second;
+        const bool history = options.create_graph && trace.segment()->Reached()[value.node_id()];
+        // Another gradient, or an incoming one, may be the same value.
+        const ir::Value own =
+            history ? trace.Own(value, trace.graph().num_nodes()) : ir::StopGradient(value);
+        made[i] = Tensor(trace.MakeRoot(own, history, "grad"));
       } else if (!options.allow_unused) {
         trace.graph().Fail(absl::InvalidArgumentError(
             absl::StrCat("the outputs do not depend on input ", i,

@@ -8,6 +8,7 @@
 #include "penstock/lazy/ops.h"
 #include "penstock/lazy/record.h"
 #include "penstock/lazy/testing/tensors.h"
+#include "penstock/lazy/xm.h"
 
 namespace penstock::lazy::autograd_test {
 
@@ -66,6 +67,36 @@ TEST(AutogradTest, NoGradAndDetachStopGradients) {
   const Tensor y = w * w;
   sum(y.detach() * w + constant * w).backward();
   EXPECT_THAT(ValuesOf(w.grad()), ElementsAre(18));
+}
+
+// no_grad replaces the contents and keeps the history: nothing that a gradient needs is freed.
+TEST(AutogradTest, BackwardAgainThroughNoGradInPlaceModification) {
+  for (const bool step : {false, true}) {
+    Tensor w = Make({2}, {2, 3}, true);
+    Tensor y = flip(w, {0});
+    Tensor view = unsqueeze(y, 0);
+    {
+      const no_grad guard;
+      view.mul_(7);
+    }
+    if (step) {
+      ASSERT_TRUE(xm::mark_step().ok());
+    }
+    y.backward(Make({2}, {1, 10}));
+    view.backward(Make({1, 2}, {100, 200}));
+    EXPECT_THAT(ValuesOf(w.grad()), ElementsAre(210, 101));
+    EXPECT_THAT(ValuesOf(y), ElementsAre(21, 14));
+    // A product needs its operands, whatever its contents were replaced by.
+    Tensor z = y * w;
+    {
+      const no_grad guard;
+      z.zero_();
+    }
+    sum(z).backward();
+    EXPECT_THAT(ErrorOf(w), ::testing::IsEmpty());
+    sum(z).backward();
+    EXPECT_THAT(ErrorOf(w), HasSubstr("a second time"));
+  }
 }
 
 TEST(AutogradTest, IncomingGradientAndErrors) {
@@ -257,6 +288,143 @@ TEST(AutogradTest, DoubleBackward) {
     sum(of[0] * of[0]).backward();  // (3 x^2)^2
     EXPECT_THAT(ValuesOf(x.grad()), ElementsAre(36, 36 * 8));
   }
+}
+
+// Tensors of one value are told apart: PyTorch's gradient with respect to a copy is not that with
+// respect to what was copied.
+TEST(AutogradTest, GradOfCopiesAndViewsIsTheirOwn) {
+  for (const bool step : {false, true}) {
+    Tensor x = Make({2}, {2, 3}, true);
+    const Tensor h = x * 2, copy = clone(h), view = reshape(h, {2});
+    Tensor written = Make({2}, {0, 0});
+    written.copy_(h);
+    const Tensor y = sum(h * h * copy * view * written);
+    if (step) {
+      ASSERT_TRUE(xm::mark_step().ok());
+    }
+    for (const Tensor& of : {copy, view, written}) {
+      const Tensors gradient = autograd::grad({y}, {of}, {.retain_graph = true});
+      ASSERT_EQ(gradient.size(), 1u);
+      EXPECT_THAT(ValuesOf(gradient[0]), ElementsAre(256, 1296)) << "h^4";
+    }
+    EXPECT_THAT(ValuesOf(autograd::grad({y}, {h}, {.retain_graph = true})[0]),
+                ElementsAre(1280, 6480));
+    y.backward();
+    EXPECT_THAT(ValuesOf(x.grad()), ElementsAre(2560, 12960));
+  }
+}
+
+// As in PyTorch: what lies beside the way to the inputs can be differentiated later.
+TEST(AutogradTest, GradFreesOnlyTheWayToItsInputs) {
+  for (const bool step : {false, true}) {
+    Tensor x = Make({1}, {3}, true), w = Make({1}, {2}, true);
+    const Tensor of_x = x * x, of_w = w * w, y = sum(of_x * 1) + sum(of_w * 1);
+    if (step) {
+      ASSERT_TRUE(xm::mark_step().ok());
+    }
+    EXPECT_THAT(ValuesOf(autograd::grad({y}, {x})[0]), ElementsAre(6));
+    sum(of_w).backward();
+    EXPECT_THAT(ValuesOf(w.grad()), ElementsAre(4));
+    sum(of_x).backward();
+    EXPECT_THAT(ErrorOf(x), HasSubstr("a second time"));
+  }
+}
+
+// The gradient with respect to a tensor of an earlier step depends on all leaves of that step.
+TEST(AutogradTest, DoubleBackwardThroughAnEarlierStepReachesAllItsLeaves) {
+  for (const bool of_view : {false, true}) {
+    Tensor x = Make({1, 2}, {2, 3}, true), w = Make({1, 2}, {5, 7}, true);
+    const Tensor h = of_view ? reshape(x, {2}) : reshape(x, {2}) * 1;
+    const Tensor y = sum(h * h * h * reshape(w, {2}));
+    ASSERT_TRUE(xm::mark_step().ok());
+    const Tensors of = autograd::grad({y}, {h}, {.create_graph = true});  // 3 h^2 w
+    ASSERT_EQ(of.size(), 1u);
+    EXPECT_TRUE(of[0].requires_grad());
+    sum(of[0]).backward();
+    EXPECT_THAT(ValuesOf(x.grad()), ElementsAre(60, 126));
+    EXPECT_THAT(ValuesOf(w.grad()), ElementsAre(12, 27));
+  }
+}
+
+TEST(AutogradTest, GradOfATensorWhoseOwnGraphIsFreed) {
+  Tensor x = Make({1}, {3}, true);
+  const Tensor h = x * x, y = sum(h);
+  y.backward();
+  EXPECT_THAT(ValuesOf(autograd::grad({y}, {h})[0]), ElementsAre(1));
+  EXPECT_TRUE(autograd::grad({y}, {x}).empty());
+  EXPECT_THAT(ErrorOf(x), HasSubstr("a second time"));
+}
+
+TEST(AutogradTest, AFailedBackwardChangesNoGradient) {
+  Tensor x = Make({1}, {3}, true);
+  const Tensor h = x * x;
+  sum(h).backward();
+  ASSERT_TRUE(xm::mark_step().ok());
+  sum(h * x).backward();  // through this step's product, and again through the last one's
+  EXPECT_THAT(ErrorOf(x), HasSubstr("a second time"));
+  EXPECT_THAT(ValuesOf(x.grad()), ElementsAre(6));
+}
+
+TEST(AutogradTest, GradOfAViewThatAnEarlierStepUsed) {
+  Tensor x = Make({1, 2}, {2, 3}, true);
+  const Tensor view = t(x);
+  const Tensor y = view * view;
+  ASSERT_TRUE(xm::mark_step().ok());
+  const Tensor z = sum(y * view);
+  EXPECT_THAT(ValuesOf(autograd::grad({z}, {view}, {.create_graph = true})[0]),
+              ElementsAre(12, 27));
+  {
+    const no_grad guard;
+    x.mul_(2);
+  }
+  EXPECT_TRUE(autograd::grad({y.sum()}, {view}).empty()) << "the view has other contents";
+  EXPECT_THAT(ErrorOf(x), HasSubstr("do not depend on input 0"));
+}
+
+// It requires a gradient, as everything that was overwritten, and has one.
+TEST(AutogradTest, GradOfATensorThatDependsOnNoLeaf) {
+  for (const bool step : {false, true}) {
+    Tensor x = Make({2}, {2, 3}, true);
+    Tensor h = x * 2;
+    h.fill_(5);
+    EXPECT_TRUE(h.requires_grad());
+    Tensor signs = sign(x);
+    const Tensor y = sum(h * h * signs);
+    if (step) {
+      ASSERT_TRUE(xm::mark_step().ok());
+    }
+    const Tensors of = autograd::grad({y}, {h, signs});
+    ASSERT_EQ(of.size(), 2u);
+    EXPECT_THAT(ValuesOf(of[0]), ElementsAre(10, 10));
+    EXPECT_THAT(ValuesOf(of[1]), ElementsAre(25, 25));
+  }
+}
+
+// h = state.detach(); h += f(w): the gradient would be lost without a word.
+TEST(AutogradTest, WritingAGradientThroughDetachIsAnError) {
+  Tensor w = Make({2}, {2, 3}, true), state = Make({2}, {1, 1});
+  for (Tensor target : {state.detach(), narrow(state.detach(), 0, 0, 2)}) {
+    target.add_(w * w);
+    EXPECT_THAT(ErrorOf(w), HasSubstr("its gradient would be lost; use clone() first"));
+    {
+      const no_grad guard;
+      target.add_(w);
+    }
+    target.add_(w.detach());
+    EXPECT_THAT(ErrorOf(w), ::testing::IsEmpty());
+  }
+  EXPECT_THAT(ValuesOf(state), ElementsAre(9, 13));
+}
+
+TEST(AutogradTest, DetachOfADetachedViewChangesNothing) {
+  Tensor x = Make({2}, {2, 3}, true);
+  Tensor view = x.detach();
+  view.requires_grad_();
+  view.detach_();
+  EXPECT_THAT(ErrorOf(x), ::testing::IsEmpty());
+  EXPECT_FALSE(view.requires_grad());
+  reshape(x, {1, 2}).detach_();
+  EXPECT_THAT(ErrorOf(x), HasSubstr("views cannot be detached"));
 }
 
 TEST(AutogradTest, RequiresGradOfDetachedView) {

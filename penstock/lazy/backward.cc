@@ -29,17 +29,20 @@ bool SavesNothing(const Node& node) {
   if (name == "stablehlo.reduce") {
     return node.attributes.Get<int64_t>("kind") == static_cast<int64_t>(ir::ReduceKind::kSum);
   }
+  // Its region's parameters are the node's inputs and results (its operands), then the cotangents.
+  if (name == "penstock.custom_gradient") {
+    const ir::Graph& backward = *node.regions[0];
+    const std::vector<bool> needed =
+        Ancestors(backward, Values(backward.results().begin(), backward.results().end()));
+    const auto saved = backward.parameters().first(node.operands.size());
+    return std::none_of(saved.begin(), saved.end(),
+                        [&](const Value& value) { return needed[value.node_id()]; });
+  }
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
 bool IsFreed(const Segment& segment, int node) {
   return node < static_cast<int>(segment.freed.size()) && segment.freed[node];
-}
-
-Values IdentityValues(const Segment& segment) {
-  Values values;
-  for (const Segment::Identity& identity : segment.identities) values.push_back(identity.value);
-  return values;
 }
 
 class Differentiation {
@@ -63,6 +66,8 @@ class Differentiation {
       seeds_.erase(last);
       Visit(*seeds.segment, seeds.ys, seeds.cotangents);
     }
+    // All or none: what an error interrupts changes no leaf.
+    if (!trace_.graph().status().ok()) return {};
     return std::move(gradients_);
   }
 
@@ -79,20 +84,27 @@ class Differentiation {
   };
 
   void Visit(Segment& segment, Values ys, const Values& cotangents) {
-    const std::vector<bool> reached = ir::DependsOn(segment.graph, IdentityValues(segment));
-    const std::vector<bool> on_way = Ancestors(segment.graph, ys, &reached);
+    const std::vector<bool> leads = Leads(segment);
+    const std::vector<bool> on_way = Ancestors(segment.graph, ys, &leads);
     const std::vector<Destination> destinations = DestinationsIn(segment, on_way);
-    if (!Free(segment, on_way) || destinations.empty()) return;
+    if (!Free(segment, on_way, leads) || destinations.empty()) return;
     Values xs;
     for (const Destination& destination : destinations) xs.push_back(destination.x);
     if (segment.serial != trace_.segment()->serial) {
-      if (!Recompute(segment, ys, xs)) return;
-      // A gradient that is differentiated again leaves the graph by the copies.
-      for (size_t i = 0; i < xs.size(); ++i) {
-        if (destinations[i].identity == nullptr) continue;
-        trace_.segment()->identities.push_back(*destinations[i].identity);
-        trace_.segment()->identities.back().value = xs[i];
+      // A gradient that is differentiated again leaves the graph by copies of the identities.
+      const std::vector<bool> needed = Ancestors(segment.graph, ys);
+      std::vector<Segment::Identity> identities;
+      for (const Segment::Identity& identity : segment.identities) {
+        if (needed[identity.value.node_id()]) identities.push_back(identity);
       }
+      const size_t count = xs.size();
+      for (const Segment::Identity& identity : identities) xs.push_back(identity.value);
+      if (!Recompute(segment, ys, xs)) return;
+      for (size_t i = 0; i < identities.size(); ++i) {
+        identities[i].value = xs[count + i];
+        trace_.segment()->AddIdentity(std::move(identities[i]));
+      }
+      xs.resize(count);
     }
     const Values gradients = ir::Gradients(ys, xs, cotangents);
     if (!trace_.graph().status().ok()) return;
@@ -101,22 +113,17 @@ class Differentiation {
     }
   }
 
-  std::vector<Destination> DestinationsIn(const Segment& segment, const std::vector<bool>& on_way) {
+  std::vector<Destination> DestinationsIn(Segment& segment, const std::vector<bool>& on_way) {
     std::vector<Destination> all;
     for (const Segment::Identity& identity : segment.identities) {
       if (!on_way[identity.value.node_id()]) continue;
+      if (!targets_.empty() && !LeadsOn(segment, identity)) continue;
       auto leaf = identity.leaf.lock();
       if (identity.is_leaf && (leaf == nullptr || !leaf->leaf_requires_grad)) continue;
       all.push_back({identity.value, std::move(leaf), &identity});
     }
     for (const auto& target : targets_) {
-      if (target->leaf_requires_grad) continue;
-      const bool open = segment.serial == trace_.segment()->serial;
-      // A tensor of a closed segment gets its gradient there, that of the open one with it.
-      if (open && target->segment != trace_.segment() && target->origin != nullptr) continue;
-      const Value x = open                               ? trace_.Differentiable(*target)
-                      : target->origin.get() == &segment ? target->origin_value
-                                                         : Value();
+      const Value x = ValueIn(segment, *target);
       if (x.valid() && x.node_id() < static_cast<int>(on_way.size()) && on_way[x.node_id()]) {
         all.push_back({x, target});
       }
@@ -124,17 +131,76 @@ class Differentiation {
     return all;
   }
 
+  // By node: whether gradients go on from it to a leaf, or to one of the targets if there are any:
+  // as in PyTorch, nothing else is differentiated, and freed, then.
+  std::vector<bool> Leads(Segment& segment) {
+    if (targets_.empty()) return segment.Reached();
+    const auto known = leads_.find(segment.serial);
+    if (known != leads_.end()) return known->second;
+    Values ends;
+    for (const auto& target : targets_) {
+      if (const Value x = ValueIn(segment, *target); x.valid()) ends.push_back(x);
+    }
+    for (size_t i = 0; i < segment.identities.size(); ++i) {
+      const Segment::Identity identity = segment.identities[i];
+      if (LeadsOn(segment, identity)) ends.push_back(identity.value);
+    }
+    return leads_[segment.serial] = ir::DependsOn(segment.graph, ends);
+  }
+
+  // Whether gradients that leave the graph by this identity go on to a target. Where what was freed
+  // leads is not known any longer; but if it is a target itself, that is where the way ends.
+  bool LeadsOn(Segment& segment, const Segment::Identity& identity) {
+    if (identity.is_leaf) {
+      return std::find(targets_.begin(), targets_.end(), identity.leaf.lock()) != targets_.end();
+    }
+    if (identity.freed) {
+      return std::none_of(targets_.begin(), targets_.end(), [&](const auto& target) {
+        const Value x = ValueIn(segment, *target);
+        return x.valid() && x.node_id() == identity.value.node_id();
+      });
+    }
+    return identity.origin != nullptr && Leads(*identity.origin)[identity.origin_value.node_id()];
+  }
+
+  // The value of a target that is no leaf in a segment; invalid if it has none.
+  Value ValueIn(Segment& segment, TensorImpl& target) {
+    if (target.leaf_requires_grad) return Value();
+    if (segment.serial != trace_.segment()->serial) {
+      return target.origin.get() == &segment ? target.origin_value : ViewValueIn(segment, target);
+    }
+    // A tensor of a closed segment gets its gradient there, that of the open one with it.
+    if (target.segment != trace_.segment() && target.origin != nullptr) return Value();
+    return trace_.Differentiable(target);
+  }
+
+  // The value that a view, whose contents have not been replaced since, had in a closed segment.
+  static Value ViewValueIn(const Segment& segment, TensorImpl& view) {
+    const auto found = segment.views.find(&view);
+    if (found == segment.views.end() || found->second.version != view.root().version ||
+        found->second.view.lock().get() != &view) {
+      return Value();
+    }
+    return found->second.value;
+  }
+
   // Checks and marks what is differentiated; false after an error.
-  bool Free(Segment& segment, const std::vector<bool>& on_way) {
+  bool Free(Segment& segment, const std::vector<bool>& on_way, const std::vector<bool>& leads) {
+    // A target, where the way ends, is not differentiated itself.
+    const auto passed = [&](int id) {
+      const auto& operands = segment.graph.node(id).operands;
+      return on_way[id] && std::any_of(operands.begin(), operands.end(),
+                                       [&](const Value& v) { return leads[v.node_id()]; });
+    };
     segment.freed.resize(static_cast<size_t>(segment.graph.num_nodes()));
     for (int id = 0; id < segment.graph.num_nodes(); ++id) {
-      if (!on_way[id] || !segment.freed[id]) continue;
+      if (!segment.freed[id] || !passed(id)) continue;
       FailSecondTime();
       return false;
     }
     if (retain_) return true;
     for (int id = 0; id < segment.graph.num_nodes(); ++id) {
-      if (on_way[id] && !SavesNothing(segment.graph.node(id))) segment.freed[id] = true;
+      if (passed(id) && !SavesNothing(segment.graph.node(id))) segment.freed[id] = true;
     }
     return true;
   }
@@ -183,6 +249,7 @@ class Differentiation {
   const bool retain_;
   std::map<uint64_t, Seeds> seeds_;  // by the segment's serial
   std::vector<LeafGradient> gradients_;
+  std::map<uint64_t, std::vector<bool>> leads_;  // by the segment's serial
 };
 
 }  // namespace
@@ -199,9 +266,9 @@ std::vector<bool> Ancestors(const ir::Graph& graph, const Values& values,
   return ancestors;
 }
 
-Reach Reach::Of(const Segment& segment) {
+Reach Reach::Of(Segment& segment) {
   Reach reach;
-  reach.reached = ir::DependsOn(segment.graph, IdentityValues(segment));
+  reach.reached = segment.Reached();
   reach.broken.resize(reach.reached.size());
   for (int id = 0; id < segment.graph.num_nodes(); ++id) {
     if (!reach.reached[id]) continue;

@@ -15,7 +15,7 @@ struct Reach {
   std::vector<bool> reached;  // depends on an identity
   std::vector<bool> broken;   // only through nodes that were differentiated without retain_graph
 
-  static Reach Of(const Segment& segment);
+  static Reach Of(Segment& segment);
 };
 
 // By node: whether one of `values` depends on it. `only`, if not null: through these nodes.

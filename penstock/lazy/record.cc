@@ -1,8 +1,10 @@
 #include "penstock/lazy/record.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
@@ -81,6 +83,15 @@ class Operation {
     return values;
   }
 
+  // Those of `results` that become tensors with a history get values of their own; the graph had
+  // `first_new` nodes before they were built.
+  void OwnValues(absl::Span<ir::Value> results, int first_new) {
+    if (!RequiresGrad()) return;
+    for (ir::Value& result : results) {
+      if (result.valid() && base::IsFloat(result.dtype())) result = trace_->Own(result, first_new);
+    }
+  }
+
   // Calls `build` with the name and the line as origin of its nodes; false after an error.
   template <typename Build>
   bool Emit(const Build& build) {
@@ -127,7 +138,13 @@ Tensors RecordAll(absl::string_view name, const Tensors& inputs, SourceLocation 
   Operation operation(name, inputs, where);
   if (!operation.Begin()) return {};
   ir::Values results;
-  if (!operation.Emit([&] { results = build(operation.InputValues()); })) return {};
+  const auto emit = [&] {
+    const ir::Values in = operation.InputValues();
+    const int first_new = operation.trace().graph().num_nodes();
+    results = build(in);
+    operation.OwnValues(absl::MakeSpan(results), first_new);
+  };
+  if (!operation.Emit(emit)) return {};
   Tensors tensors;
   const bool history = operation.RequiresGrad();
   for (const ir::Value& result : results) {
@@ -153,7 +170,12 @@ Tensor RecordOn(const Device& device, absl::string_view name, const Tensors& inp
   Operation operation(name, inputs, where);
   if (!operation.Begin(&device)) return Tensor();
   ir::Value result;
-  const auto emit = [&] { result = build(operation.trace().graph(), operation.InputValues()); };
+  const auto emit = [&] {
+    const ir::Values in = operation.InputValues();
+    const int first_new = operation.trace().graph().num_nodes();
+    result = build(operation.trace().graph(), in);
+    operation.OwnValues(absl::MakeSpan(&result, 1), first_new);
+  };
   if (!operation.Emit(emit)) return Tensor();
   if (!result.valid()) {
     operation.Fail("the result is not a value");
@@ -215,6 +237,14 @@ absl::string_view WhyNotInPlace(const TensorImpl& impl) {
   return {};
 }
 
+// Whether the tensor shares memory with one whose history it does not share.
+bool IsDetachedView(const TensorImpl& impl) {
+  for (const TensorImpl* at = &impl; at->is_view(); at = at->parent.get()) {
+    if (at->detached) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Tensor& RecordInPlace(absl::string_view name, Tensor& target, const Tensors& inputs,
@@ -231,9 +261,26 @@ Tensor& RecordInPlace(absl::string_view name, Tensor& target, const Tensors& inp
       operation.Fail(why);
       return target;
     }
+    // Its contents belong to a tensor that has another history, or none: the gradient would be lost.
+    const bool has_gradient = std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) {
+      return input.impl()->requires_grad();
+    });
+    if (has_gradient && IsDetachedView(*impl)) {
+      operation.Fail(
+          "a value that requires grad is written into a tensor that shares memory by detach() or "
+          "by "
+          "a view made under no_grad, so its gradient would be lost; use clone() first, or "
+          "no_grad");
+      return target;
+    }
   }
   ir::Value value;
-  const auto emit = [&] { value = build(operation.InputValues(overwrites ? 1 : 0)); };
+  const auto emit = [&] {
+    const ir::Values in = operation.InputValues(overwrites ? 1 : 0);
+    const int first_new = operation.trace().graph().num_nodes();
+    value = build(in);
+    operation.OwnValues(absl::MakeSpan(&value, 1), first_new);
+  };
   if (!operation.Emit(emit)) return target;
   if (!value.valid()) {
     operation.Fail("the result is not a value");

@@ -1,6 +1,8 @@
 #include "penstock/lazy/serialization.h"
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -80,6 +82,55 @@ TEST_F(SerializationTest, MasterWritesTheValuesOfTheStepThatSaveEnds) {
   for (int i = 0; i < 4; ++i) {
     EXPECT_TRUE(xser::load(*this / absl::StrCat("net", i, ".xser")).ok());
   }
+}
+
+// Files of other people, half-written ones, and wrong paths.
+TEST_F(SerializationTest, FilesThatAreNoneAreErrors) {
+  StateDict state;
+  state.Set("w", Make({1, 2, 3}));
+  ASSERT_TRUE(lazy::save(state, *this / "net.pt").ok());
+  std::ifstream in(*this / "net.pt", std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+  const auto load = [&](const std::string& contents) {
+    std::ofstream(*this / "bad.pt", std::ios::binary) << contents;
+    return lazy::load(*this / "bad.pt").status();
+  };
+  ASSERT_TRUE(load(bytes).ok());
+  for (size_t size = 0; size < bytes.size(); size += 37) {
+    EXPECT_FALSE(load(bytes.substr(0, size)).ok()) << "truncated to " << size << " bytes";
+  }
+  // A byte changed anywhere: an error, or values of the same names (checksums are the archive's).
+  for (size_t at = 0; at < bytes.size(); at += 11) {
+    std::string changed = bytes;
+    changed[at] = static_cast<char>(changed[at] ^ 0x5a);
+    (void)load(changed);
+  }
+  // safetensors: a header that is longer than the file, and tensors outside of it.
+  EXPECT_FALSE(load(std::string("\xff\xff\xff\xff\xff\xff\xff\x7f{}", 10)).ok());
+  const std::string header =
+      R"({"w":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,16]}})";
+  std::string length(8, '\0');
+  length[0] = static_cast<char>(header.size());
+  std::ofstream(*this / "bad.safetensors", std::ios::binary)
+      << length << header << "0123456789abcdef";
+  EXPECT_FALSE(lazy::load(*this / "bad.safetensors").ok());
+  std::filesystem::create_directories(*this / "folder.pt");
+  EXPECT_FALSE(lazy::load(*this / "folder.pt").ok());
+  EXPECT_FALSE(lazy::load(*this / "absent.pt").ok());
+}
+
+TEST_F(SerializationTest, SaveToPathsThatCannotBeWrittenIsAnError) {
+  StateDict state;
+  state.Set("w", Make({1, 2, 3}));
+  std::filesystem::create_directories(*this / "folder");
+  ASSERT_TRUE(lazy::save(state, *this / "file").ok());
+  for (const std::string& path : {*this / "folder", *this / "file/net.pt", std::string()}) {
+    EXPECT_FALSE(lazy::save(state, path).ok()) << path;
+    EXPECT_FALSE(xm::save(state, path).ok()) << path;
+    EXPECT_FALSE(xser::save(state, path).ok()) << path;
+    EXPECT_FALSE(std::filesystem::exists(path + ".tensors")) << path;
+  }
+  EXPECT_TRUE(lazy::load(*this / "file").ok()) << "the file is what it was";
 }
 
 TEST_F(SerializationTest, ErrorOfTheWriterIsReturnedToAll) {

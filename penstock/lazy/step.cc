@@ -22,12 +22,19 @@ namespace {
 using ir::Node;
 using ir::Value;
 
-bool IsStopGradient(const Node& node) { return ir::OpName(node) == "penstock.stop_gradient"; }
-
-// The value that stop_gradient passes through.
+// The value that operations which only change the gradient pass through.
 Value Contents(Value value) {
-  while (IsStopGradient(value.node())) value = value.node().operands[0];
-  return value;
+  while (true) {
+    const Node& node = value.node();
+    const absl::string_view name = ir::OpName(node);
+    if (name == "penstock.stop_gradient") {
+      value = node.operands[0];
+    } else if (name == "penstock.custom_gradient") {  // its last operands are its results
+      value = node.operands[node.operands.size() - node.results.size() + value.result()];
+    } else {
+      return value;
+    }
+  }
 }
 
 bool IsCollective(const Node& node) {

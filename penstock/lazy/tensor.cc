@@ -142,6 +142,8 @@ Tensor Tensor::detach() const {
 Tensor& Tensor::detach_() {
   if (!defined()) {
     FailOp("detach_", {*this}, "the tensor is undefined", {});
+  } else if (impl_->is_view() && impl_->detached) {
+    impl_->leaf_requires_grad = false;
   } else if (impl_->is_view()) {
     FailOp("detach_", {*this}, "views cannot be detached in place; use detach()", {});
   } else {

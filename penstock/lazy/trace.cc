@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/ir/gradients.h"
 #include "penstock/ir/ops.h"
 #include "penstock/lazy/backward.h"
 #include "penstock/lazy/replicas.h"
@@ -35,6 +36,34 @@ ir::Value Segment::Parameter(const std::shared_ptr<DeviceData>& contents) {
   }
   return parameter;
 }
+
+void Segment::AddIdentity(Identity identity) {
+  const int id = identity.value.node_id();
+  identities.push_back(std::move(identity));
+  ir::ExtendDependsOn(graph, reached_);
+  if (reached_[id]) return;
+  reached_[id] = true;
+  if (id + 1 == graph.num_nodes()) return;
+  ir::Values values;
+  for (const Identity& other : identities) values.push_back(other.value);
+  reached_ = ir::DependsOn(graph, values);
+}
+
+const std::vector<bool>& Segment::Reached() {
+  ir::ExtendDependsOn(graph, reached_);
+  return reached_;
+}
+
+namespace {
+
+// The value as another node, with its gradient.
+ir::Value PassThrough(ir::Value value) {
+  return ir::CustomGradient(
+      {value}, [](ir::Graph&, const ir::Values& in) { return in; },
+      [](ir::Graph&, const ir::BackwardIn& in) { return in.cotangents; })[0];
+}
+
+}  // namespace
 
 Trace::Trace(const Device& device)
     : device_(device), segment_(std::make_shared<Segment>(CurrentNumReplicas())) {}
@@ -72,8 +101,12 @@ ir::Value Trace::Differentiable(TensorImpl& impl) {
   if (impl.leaf_requires_grad) {
     value = MakeIdentity(impl, Plain(impl));
   } else if (impl.is_view()) {
-    value = Differentiable(*impl.parent);
-    if (value.valid()) value = impl.forward(value);
+    const ir::Value parent = Differentiable(*impl.parent);
+    if (parent.valid()) value = impl.forward(parent);
+    if (value.valid() && value.node_id() == parent.node_id()) value = PassThrough(value);
+    if (value.valid()) {
+      segment_->views[&impl] = {impl.weak_from_this(), impl.root().version, value};
+    }
   } else if (impl.segment == segment_) {
     value = impl.value;
   } else {
@@ -95,8 +128,21 @@ ir::Value Trace::MakeIdentity(TensorImpl& impl, ir::Value value) {
     identity.origin_value = impl.origin_value;
     identity.freed = impl.freed;
   }
-  segment_->identities.push_back(identity);
+  segment_->AddIdentity(identity);
   return identity.value;
+}
+
+ir::Value Trace::Own(ir::Value value, int first_new) {
+  if (!value.valid()) return value;
+  if (!segment_->Reached()[value.node_id()]) {
+    // No gradient goes on from here, but there is one with respect to the tensor.
+    const ir::Value end = ir::StopGradient(value);
+    Segment::Identity identity;
+    identity.value = end;
+    if (end.valid()) segment_->AddIdentity(std::move(identity));
+    return end;
+  }
+  return value.node_id() < first_new ? PassThrough(value) : value;
 }
 
 std::shared_ptr<TensorImpl> Trace::MakeRoot(ir::Value value, bool history, absl::string_view name) {
@@ -119,7 +165,11 @@ void Trace::Assign(const std::shared_ptr<TensorImpl>& impl, ir::Value value, boo
   if (impl->detached) return AssignPlain(impl, history ? ir::StopGradient(value) : value);
   const ir::Value before = Differentiable(parent);
   if (!before.valid()) return;
-  Assign(impl->parent, impl->update(before, value), history || parent.requires_grad());
+  const int first_new = graph().num_nodes();
+  ir::Value updated = impl->update(before, value);
+  history = history || parent.requires_grad();
+  if (history) updated = Own(updated, first_new);
+  Assign(impl->parent, updated, history);
 }
 
 void Trace::AssignPlain(const std::shared_ptr<TensorImpl>& impl, ir::Value value) {

@@ -47,8 +47,22 @@ struct Segment {
     bool freed = false;
   };
   std::vector<Identity> identities;
+  void AddIdentity(Identity identity);
+  // By node: whether it depends on an identity differentiably.
+  const std::vector<bool>& Reached();
   // By node: whether backward() without retain_graph has differentiated it.
   std::vector<bool> freed;
+
+  // The last differentiable values of views: by them a gradient with respect to a view is found.
+  struct ViewValue {
+    std::weak_ptr<TensorImpl> view;
+    uint64_t version = 0;  // of its contents
+    ir::Value value;
+  };
+  absl::flat_hash_map<const TensorImpl*, ViewValue> views;
+
+ private:
+  std::vector<bool> reached_;  // of the first nodes
 };
 
 struct Reach;
@@ -66,6 +80,11 @@ class Trace {
   // the graph.
   ir::Value Plain(TensorImpl& impl);
   ir::Value Differentiable(TensorImpl& impl);
+
+  // The value of a tensor that has a history: a node of its own, by which the gradient with respect
+  // to the tensor is told from those with respect to others of the same value, and that depends on
+  // an identity. `value` may be another tensor's if its node is older than `first_new`.
+  ir::Value Own(ir::Value value, int first_new);
 
   // A new root with this value of the open segment.
   std::shared_ptr<TensorImpl> MakeRoot(ir::Value value, bool history, absl::string_view name);

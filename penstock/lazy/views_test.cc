@@ -115,6 +115,24 @@ TEST(ViewsTest, BaseGetsTheHistoryOfWhatIsWrittenIntoIt) {
   EXPECT_THAT(ValuesOf(other), ElementsAre(1, 1));
 }
 
+TEST(ViewsTest, IndicesThatSelectEverythingMakeAView) {
+  for (const Indices& all : {Indices{Ellipsis}, Indices{Slice{}}, Indices{}}) {
+    Tensor w = Make({2}, {1, 2}, true);
+    sum(w).backward();
+    Tensor view = index(w, all);
+    EXPECT_NE(view.impl(), w.impl());
+    EXPECT_FALSE(view.is_leaf());
+    EXPECT_FALSE(view.grad().defined()) << "the gradient is the leaf's";
+    {
+      const no_grad guard;
+      view.mul_(3);
+    }
+    EXPECT_THAT(ValuesOf(w), ElementsAre(3, 6));
+    sum(view * view).backward();
+    EXPECT_THAT(ValuesOf(w.grad()), ElementsAre(7, 13));
+  }
+}
+
 TEST(ViewsTest, DetachSharesMemory) {
   Tensor w = Make({2}, {3, 5}, true);
   Tensor h = w * 2, data = h.detach();

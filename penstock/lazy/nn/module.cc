@@ -10,6 +10,7 @@
 #include "penstock/base/status.h"
 #include "penstock/lazy/record.h"
 #include "penstock/lazy/tensor_impl.h"
+#include "penstock/lazy/trace.h"
 #include "penstock/lazy/xm.h"
 
 namespace penstock::lazy::nn {
@@ -245,7 +246,11 @@ absl::Status Module::load_state_dict(const base::NamedArrays& arrays, bool stric
           absl::StrCat("load_state_dict: the shape of ", name, " is ", values->shape().ToString(),
                        " in the arrays, and ", x.sizes().ToString(), " in the module"));
     }
-    PENSTOCK_ASSIGN_OR_RETURN(Array converted, values->Cast(x.dtype()));
+    absl::StatusOr<Array> cast = values->Cast(x.dtype());
+    if (!cast.ok()) {
+      return base::WithContext(cast.status(), absl::StrCat("load_state_dict, ", name));
+    }
+    Array converted = *std::move(cast);
     changes.emplace_back(x, std::move(converted));
   }
   for (const auto& [name, values] : arrays) {
@@ -260,8 +265,15 @@ absl::Status Module::load_state_dict(const base::NamedArrays& arrays, bool stric
     }
     return absl::InvalidArgumentError(absl::StrCat(text, "; strict = false ignores them"));
   }
+  Tensors contents;  // all transfers before the first change
   for (const auto& [x, values] : changes) {
-    internal::SetContents(x, device_data(values, x.device()));
+    contents.push_back(device_data(values, x.device()));
+    if (!contents.back().defined()) {
+      return base::WithContext(Recorder::OfThread().TakeError(), "load_state_dict");
+    }
+  }
+  for (size_t i = 0; i < changes.size(); ++i) {
+    internal::SetContents(changes[i].first, contents[i]);
   }
   return absl::OkStatus();
 }

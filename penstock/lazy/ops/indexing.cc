@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/lazy/ops/build.h"
+#include "penstock/lazy/record.h"
 
 namespace penstock::lazy {
 namespace {
@@ -178,6 +179,11 @@ Tensor index(const Tensor& x, const Indices& indices, SourceLocation where) {
   if (!x.defined()) return FailOp("index", {x}, "the input is undefined", where);
   Advanced advanced;
   const Tensor basic = ApplyBasic(x, indices, advanced, where);
+  if (basic.defined() && basic.impl() == x.impl() && advanced.indices.empty()) {
+    // x[...] and x[:] are views, too: tensors of their own, without x's grad.
+    return RecordView(
+        "index", x, where, [](Value v) { return v; }, [](Value, Value view) { return view; });
+  }
   if (!basic.defined() || advanced.indices.empty()) return basic;
   Tensors inputs{basic};
   inputs.insert(inputs.end(), advanced.indices.begin(), advanced.indices.end());

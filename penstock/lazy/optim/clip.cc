@@ -1,6 +1,10 @@
 #include "penstock/lazy/optim/clip.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
+
+#include "penstock/lazy/record.h"
 
 namespace penstock::lazy::nn::utils {
 namespace {
@@ -16,7 +20,7 @@ Tensors GradientsOf(const Tensors& parameters) {
 }  // namespace
 
 Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, double norm_type,
-                       SourceLocation where) {
+                       bool error_if_nonfinite, SourceLocation where) {
   const no_grad guard;
   Tensors gradients = GradientsOf(parameters), norms;
   if (gradients.empty()) return zeros({}, {}, where);
@@ -24,6 +28,20 @@ Tensor clip_grad_norm_(const Tensors& parameters, double max_norm, double norm_t
     norms.push_back(norm(gradient, norm_type, {}, false, where));
   }
   const Tensor total = norm(stack(norms, 0, where), norm_type, {}, false, where);
+  if (error_if_nonfinite && total.defined()) {
+    const auto value = total.to(DType::kF64).item<double>();
+    if (!value.ok()) {
+      FailThread(value.status());
+      return Tensor();
+    }
+    if (!std::isfinite(*value)) {
+      return FailOp("clip_grad_norm_", {},
+                    absl::StrCat("the gradients' norm of type ", norm_type, " is ", *value,
+                                 ", so they cannot be clipped; error_if_nonfinite = false scales "
+                                 "them nevertheless"),
+                    where);
+    }
+  }
   const Tensor factor =
       clamp_max(div(Operand(max_norm, where),
                     Operand(add(Operand(total, where), Operand(1e-6, where)), where)),

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/status.h"
 #include "penstock/lazy/record.h"
 
 namespace penstock::lazy::optim::lr_scheduler {
@@ -13,6 +15,27 @@ namespace {
 
 double Cosine(double start, double end, double share) {
   return end + (start - end) / 2 * (std::cos(M_PI * share) + 1);
+}
+
+// A number of a state_dict.
+absl::StatusOr<double> NumberIn(const base::NamedArrays& state, absl::string_view name) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Array array, state.Get(name));
+  if (!base::IsNumeric(array.dtype()) || array.num_elements() != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lr_scheduler: ", name, " is no number, but ", array.TypeString()));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const Array wide, array.Cast(DType::kF64));
+  return wide.values<double>()[0];
+}
+
+// A number of steps, which counts from -1.
+absl::StatusOr<int64_t> CountIn(const base::NamedArrays& state, absl::string_view name) {
+  PENSTOCK_ASSIGN_OR_RETURN(const double count, NumberIn(state, name));
+  if (!(count >= -1 && count < 9e15) || count != std::floor(count)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lr_scheduler: ", name, " is ", count, ", not a number of steps"));
+  }
+  return static_cast<int64_t>(count);
 }
 
 }  // namespace
@@ -58,15 +81,26 @@ std::vector<double> LRScheduler::get_last_lr() const {
 }
 
 base::NamedArrays LRScheduler::state_dict() const {
-  return {{"last_epoch", Array::Scalar<int64_t>(last_epoch_)}};
+  const Shape groups({static_cast<int64_t>(base_lrs_.size())});
+  return {{"last_epoch", Array::Scalar<int64_t>(last_epoch_)},
+          {"base_lrs", Array::Of<double>(groups, absl::MakeConstSpan(base_lrs_))}};
 }
 
 absl::Status LRScheduler::load_state_dict(const base::NamedArrays& state) {
-  PENSTOCK_ASSIGN_OR_RETURN(const Array epoch, state.Get("last_epoch"));
-  if (epoch.num_elements() != 1) {
-    return absl::InvalidArgumentError("lr_scheduler: last_epoch is not a number");
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t epoch, CountIn(state, "last_epoch"));
+  // Checkpoints of earlier versions have no base_lrs.
+  if (const Array* rates = state.Find("base_lrs"); rates != nullptr) {
+    if (!base::IsNumeric(rates->dtype()) ||
+        rates->num_elements() != static_cast<int64_t>(base_lrs_.size())) {
+      return absl::InvalidArgumentError(absl::StrCat("lr_scheduler: base_lrs is ",
+                                                     rates->TypeString(), ", but there are ",
+                                                     base_lrs_.size(), " parameter groups"));
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(const Array wide, rates->Cast(DType::kF64));
+    const auto values = wide.values<double>();
+    base_lrs_.assign(values.begin(), values.end());
   }
-  last_epoch_ = epoch.item<int64_t>();
+  last_epoch_ = epoch;
   return absl::OkStatus();
 }
 
@@ -144,6 +178,7 @@ double LinearLR::Rate(size_t, double lr) const {
 }
 double LinearLR::RateFromStart(size_t i) const {
   const double done = static_cast<double>(std::min(total_iters_, last_epoch_));
+  if (total_iters_ <= 0) return base_lrs_[i] * start_;
   return base_lrs_[i] * (start_ + (end_ - start_) * done / static_cast<double>(total_iters_));
 }
 
@@ -196,7 +231,8 @@ CosineAnnealingWarmRestarts::CosineAnnealingWarmRestarts(Optimizer& optimizer, i
 }
 double CosineAnnealingWarmRestarts::Rate(size_t i, double) const {
   int64_t at = last_epoch_, length = t_0_;
-  while (at >= length) {
+  if (t_mult_ == 1) at %= length;
+  while (at >= length && length < std::numeric_limits<int64_t>::max() / t_mult_) {
     at -= length;
     length *= t_mult_;
   }
@@ -245,7 +281,8 @@ double OneCycleLR::At(bool momentum) const {
     }
     const double from = momentum ? phase.start_momentum : phase.start_lr,
                  to = momentum ? phase.end_momentum : phase.end_lr;
-    const double share = (step - start) / (phase.end - start);
+    // A phase without steps (pct_start * total_steps is 1) is over at once.
+    const double share = phase.end == start ? 1 : (step - start) / (phase.end - start);
     return options_.anneal_strategy == "cos" ? Cosine(from, to, share) : (to - from) * share + from;
   }
   return 0;
@@ -312,6 +349,21 @@ void ReduceLROnPlateau::step(double metric) {
   bad_epochs_ = 0;
 }
 
+base::NamedArrays ReduceLROnPlateau::state_dict() const {
+  return {{"best", Array::Scalar(best_)},
+          {"num_bad_epochs", Array::Scalar<int64_t>(bad_epochs_)},
+          {"cooldown_counter", Array::Scalar<int64_t>(cooldown_)}};
+}
+
+absl::Status ReduceLROnPlateau::load_state_dict(const base::NamedArrays& state) {
+  PENSTOCK_ASSIGN_OR_RETURN(const double best, NumberIn(state, "best"));
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t bad_epochs, CountIn(state, "num_bad_epochs"));
+  PENSTOCK_ASSIGN_OR_RETURN(cooldown_, CountIn(state, "cooldown_counter"));
+  best_ = best;
+  bad_epochs_ = bad_epochs;
+  return absl::OkStatus();
+}
+
 std::vector<double> ReduceLROnPlateau::get_last_lr() const {
   std::vector<double> rates;
   for (const Optimizer::Group& group : optimizer_.param_groups()) {
@@ -330,6 +382,12 @@ SequentialLR::SequentialLR(Optimizer& optimizer,
       milestones_(std::move(milestones)) {
   Require(!schedulers_.empty() && milestones_.size() + 1 == schedulers_.size(),
           "SequentialLR needs one milestone less than schedulers");
+  const auto no_scheduler = [&](const auto& scheduler) {
+    return scheduler == nullptr || &scheduler->optimizer_ != &optimizer;
+  };
+  const auto end = std::remove_if(schedulers_.begin(), schedulers_.end(), no_scheduler);
+  Require(end == schedulers_.end(), "every scheduler of SequentialLR must be one of its optimizer");
+  schedulers_.erase(end, schedulers_.end());
   last_epoch_ = 0;
   // The schedulers' constructors have set rates; the first one begins again.
   for (Optimizer::Group& group : optimizer.param_groups()) {
@@ -349,6 +407,35 @@ void SequentialLR::step() {
   } else {
     schedulers_[at]->step();
   }
+}
+
+base::NamedArrays SequentialLR::state_dict() const {
+  base::NamedArrays state = LRScheduler::state_dict();
+  for (size_t i = 0; i < schedulers_.size(); ++i) {
+    for (auto& [name, array] : schedulers_[i]->state_dict()) {
+      state.Append(absl::StrCat("schedulers/", i, "/", name), array);
+    }
+  }
+  return state;
+}
+
+absl::Status SequentialLR::load_state_dict(const base::NamedArrays& state) {
+  const base::NamedArrays before = state_dict();
+  const absl::Status loaded = Load(state);
+  if (!loaded.ok()) PENSTOCK_RETURN_IF_ERROR(base::WithContext(Load(before), loaded.message()));
+  return loaded;
+}
+
+absl::Status SequentialLR::Load(const base::NamedArrays& state) {
+  for (size_t i = 0; i < schedulers_.size(); ++i) {
+    const std::string prefix = absl::StrCat("schedulers/", i, "/");
+    base::NamedArrays part;
+    for (const auto& [name, array] : state) {
+      if (absl::StartsWith(name, prefix)) part.Append(name.substr(prefix.size()), array);
+    }
+    PENSTOCK_RETURN_IF_ERROR(base::WithContext(schedulers_[i]->load_state_dict(part), prefix));
+  }
+  return LRScheduler::load_state_dict(state);
 }
 
 }  // namespace penstock::lazy::optim::lr_scheduler

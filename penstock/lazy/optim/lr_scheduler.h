@@ -30,7 +30,8 @@ class LRScheduler {
   std::vector<double> get_last_lr() const;
   int64_t last_epoch() const { return last_epoch_; }
 
-  // For checkpoints: the number of steps; the rates themselves are in the optimizer's state_dict.
+  // For checkpoints: the number of steps and the initial rates; the rates themselves are in the
+  // optimizer's state_dict. An invalid state is an error and changes nothing.
   virtual base::NamedArrays state_dict() const;
   virtual absl::Status load_state_dict(const base::NamedArrays& state);
 
@@ -212,6 +213,9 @@ struct PlateauOptions {
 };
 class ReduceLROnPlateau {
  public:
+  // For checkpoints; an invalid state is an error and changes nothing.
+  base::NamedArrays state_dict() const;
+  absl::Status load_state_dict(const base::NamedArrays& state);
   explicit ReduceLROnPlateau(Optimizer& optimizer, const PlateauOptions& options = {});
   void step(double metric);
   std::vector<double> get_last_lr() const;
@@ -231,11 +235,16 @@ class SequentialLR : public LRScheduler {
   SequentialLR(Optimizer& optimizer, std::vector<std::shared_ptr<LRScheduler>> schedulers,
                std::vector<int64_t> milestones);
   void step() override;
+  // With the states of the schedulers, as "schedulers/0/last_epoch".
+  base::NamedArrays state_dict() const override;
+  absl::Status load_state_dict(const base::NamedArrays& state) override;
 
  protected:
   double Rate(size_t, double lr) const override { return lr; }
 
  private:
+  absl::Status Load(const base::NamedArrays& state);
+
   std::vector<std::shared_ptr<LRScheduler>> schedulers_;
   std::vector<int64_t> milestones_;
 };

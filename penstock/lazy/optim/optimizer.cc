@@ -133,11 +133,22 @@ void Optimizer::zero_grad(bool set_to_none) {
 Optimizer::State Optimizer::MakeState(const Tensor& param, const Group& group) const {
   State state;
   const DType dtype = UpdateType(param.dtype());
-  for (const std::string& slot : Slots(group.options)) {
+  state.names = Slots(group.options);
+  for (const std::string& slot : state.names) {
     state.slots.push_back(Filled(IsScalarSlot(slot) ? Shape() : param.sizes(), dtype,
                                  InitialSlot(slot, group.options), param.device()));
   }
   return state;
+}
+
+void Optimizer::FitState(State& state, const Tensor& param, const Group& group) const {
+  State fitting = MakeState(param, group);
+  for (size_t i = 0; i < fitting.names.size(); ++i) {
+    const auto old = std::find(state.names.begin(), state.names.end(), fitting.names[i]);
+    if (old != state.names.end()) fitting.slots[i] = state.slots[old - state.names.begin()];
+  }
+  state.names = std::move(fitting.names);
+  state.slots = std::move(fitting.slots);
 }
 
 Tensors Optimizer::RuntimeOptions(const Group& group, const Device& device, DType dtype) {
@@ -159,10 +170,13 @@ void Optimizer::step(SourceLocation where) {
     // Parameters that share a program's scalars: the step count, the type, the device.
     std::vector<Tensors> together;
     std::map<std::tuple<const TensorImpl*, DType, int>, size_t> places;
+    const std::vector<std::string> slots = Slots(group.options);
     for (const Tensor& param : group.params) {
       if (!param.grad().defined()) continue;
       const auto [state, is_new] = states_.try_emplace(param.impl().get());
       if (is_new) state->second = MakeState(param, group);
+      // An option that the program has changed since (momentum) may need others.
+      if (state->second.names != slots) FitState(state->second, param, group);
       const auto key =
           std::make_tuple(state->second.step.impl().get(), param.dtype(), param.device().index());
       const auto [place, is_first] = places.try_emplace(key, together.size());
@@ -226,7 +240,6 @@ absl::StatusOr<base::NamedArrays> Optimizer::state_dict() const {
     for (const auto& [name, value] : groups_[g].options) {
       arrays.Append(absl::StrCat("param_groups/", g, "/", name), Array::Scalar(value));
     }
-    const std::vector<std::string> slots = Slots(groups_[g].options);
     for (const Tensor& param : groups_[g].params) {
       const std::string prefix = absl::StrCat("state/", index++, "/");
       const auto found = states_.find(param.impl().get());
@@ -235,9 +248,10 @@ absl::StatusOr<base::NamedArrays> Optimizer::state_dict() const {
         PENSTOCK_ASSIGN_OR_RETURN(Array step, found->second.step.cpu());
         arrays.Append(prefix + "step", std::move(step));
       }
-      for (size_t i = 0; i < slots.size(); ++i) {
-        PENSTOCK_ASSIGN_OR_RETURN(Array value, found->second.slots[i].cpu());
-        arrays.Append(prefix + slots[i], std::move(value));
+      const State& state = found->second;
+      for (size_t i = 0; i < state.names.size(); ++i) {
+        PENSTOCK_ASSIGN_OR_RETURN(Array value, state.slots[i].cpu());
+        arrays.Append(prefix + state.names[i], std::move(value));
       }
     }
   }
@@ -263,6 +277,9 @@ absl::Status Optimizer::load_state_dict(const base::NamedArrays& arrays) {
   std::map<const TensorImpl*, State> states;
   std::vector<Group> groups = groups_;
   for (size_t g = 0; g < groups.size(); ++g) {
+    // A scheduler that is made afterwards goes on from it.
+    const std::string initial = absl::StrCat("param_groups/", g, "/initial_lr");
+    if (arrays.Find(initial) != nullptr) groups[g].options.try_emplace("initial_lr", 0);
     for (auto& [name, value] : groups[g].options) {
       const std::string key = absl::StrCat("param_groups/", g, "/", name);
       const Array* found = arrays.Find(key);

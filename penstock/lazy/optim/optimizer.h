@@ -98,6 +98,7 @@ class Optimizer {
 
  private:
   struct State {
+    std::vector<std::string> names;  // of the slots
     Tensors slots;
     Tensor step;  // f32 scalar: number of updates; shared by parameters updated together
   };
@@ -107,6 +108,8 @@ class Optimizer {
   };
   void StepTogether(Group& group, const Tensors& params, SourceLocation where);
   State MakeState(const Tensor& param, const Group& group) const;
+  // Gives the state the slots that the group's options need now; slots of the same names stay.
+  void FitState(State& state, const Tensor& param, const Group& group) const;
   // The runtime options' tensors; nothing is transferred as long as an option stays the same.
   Tensors RuntimeOptions(const Group& group, const Device& device, DType dtype);
 

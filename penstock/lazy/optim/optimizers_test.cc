@@ -1,10 +1,14 @@
 // Optimizers: programs shared over steps and rates, state_dict, wrong uses. Formulas: tests/lazy.
 #include "penstock/lazy/optim/optimizers.h"
 
+#include <cmath>
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "penstock/lazy/metrics.h"
+#include "penstock/lazy/optim/clip.h"
 #include "penstock/lazy/optim/lr_scheduler.h"
 #include "penstock/lazy/testing/tensors.h"
 
@@ -166,6 +170,132 @@ TEST(Optimizers, StateThatIsNoNumberIsAnError) {
           << key;
     }
   }
+}
+
+// An option that is changed after the first step needs other slots.
+TEST(Optimizers, OptionsChangedBetweenStepsGetTheirState) {
+  const auto run = [](optim::Optimizer& optimizer, Tensor param, const char* option) {
+    for (const double value : {0.0, 0.5, 0.0, 0.5}) {
+      optimizer.param_groups()[0].options.at(option) = value;
+      param.set_grad(Make({2}, {1, 2}));
+      optimizer.step();
+      ASSERT_TRUE(xm::mark_step().ok());
+      EXPECT_TRUE(optimizer.state_dict().ok());
+    }
+  };
+  Tensor a = Make({2}, {1, 2}, true);
+  optim::SGD sgd({a}, {.lr = 1});
+  run(sgd, a, "momentum");
+  EXPECT_THAT(ValuesOf(a), ElementsAre(-3, -6));
+  Tensor b = Make({2}, {1, 2}, true);
+  optim::RMSprop rms({b}, {.lr = 0.1});
+  run(rms, b, "momentum");
+  run(rms, b, "centered");
+  optim::Adam adam({b}, {.lr = 0.1});
+  run(adam, b, "amsgrad");
+  for (const float value : ValuesOf(b)) EXPECT_TRUE(std::isfinite(value));
+}
+
+// A checkpoint is what somebody else may have written.
+TEST(Schedulers, StatesThatAreNoneAreErrorsAndChangeNothing) {
+  namespace lr = optim::lr_scheduler;
+  const Tensor param = Make({1}, {1}, true);
+  optim::SGD sgd({param}, {.lr = 0.5});
+  const auto first = std::make_shared<lr::ConstantLR>(sgd),
+             second = std::make_shared<lr::ConstantLR>(sgd);
+  lr::SequentialLR sequence(sgd, {first, second}, {3});
+  lr::ReduceLROnPlateau plateau(sgd);
+  lr::CosineAnnealingWarmRestarts restarts(sgd, 1);
+  const Array text = Array::Strings({1}, {std::string("many")});
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const Array& wrong :
+       {text, Array::Zeros(DType::kF32, {2}), Array::Scalar(nan), Array::Scalar(0.5),
+        Array::Scalar(1e300), Array::Scalar<int64_t>(-7)}) {
+    base::NamedArrays state = sequence.state_dict();
+    state.Set("schedulers/1/last_epoch", wrong);
+    state.Set("schedulers/0/last_epoch", Array::Scalar<int64_t>(8));
+    EXPECT_FALSE(sequence.load_state_dict(state).ok()) << wrong.ToString(4);
+    EXPECT_EQ(first->last_epoch(), 0);
+    state = plateau.state_dict();
+    state.Set("num_bad_epochs", wrong);
+    EXPECT_FALSE(plateau.load_state_dict(state).ok()) << wrong.ToString(4);
+    EXPECT_FALSE(restarts.load_state_dict({{"last_epoch", wrong}}).ok()) << wrong.ToString(4);
+  }
+  EXPECT_FALSE(restarts.load_state_dict({}).ok());
+  EXPECT_FALSE(restarts
+                   .load_state_dict({{"last_epoch", Array::Scalar<int64_t>(1)},
+                                     {"base_lrs", Array::Zeros(DType::kF64, {2})}})
+                   .ok());
+  // A number of steps that no loop over restarts could count.
+  ASSERT_TRUE(
+      restarts.load_state_dict({{"last_epoch", Array::Scalar<int64_t>(int64_t{1} << 52)}}).ok());
+  restarts.step();
+  EXPECT_DOUBLE_EQ(sgd.param_groups()[0].options.at("lr"), 0.5);
+}
+
+TEST(Schedulers, InitialRatesComeFromTheOptimizersState) {
+  namespace lr = optim::lr_scheduler;
+  const Tensor param = Make({1}, {1}, true);
+  optim::SGD sgd({param}, {.lr = 0.5});
+  lr::CosineAnnealingWarmRestarts scheduler(sgd, 4);
+  for (int i = 0; i < 3; ++i) scheduler.step();
+  // The optimizer is restored before there is a scheduler.
+  optim::SGD other({param}, {.lr = 0.1});
+  ASSERT_TRUE(other.load_state_dict(*sgd.state_dict()).ok());
+  lr::CosineAnnealingWarmRestarts next(other, 4);
+  ASSERT_TRUE(next.load_state_dict(scheduler.state_dict()).ok());
+  for (int i = 0; i < 5; ++i) {
+    scheduler.step();
+    next.step();
+    EXPECT_EQ(next.get_last_lr(), scheduler.get_last_lr());
+  }
+}
+
+TEST(Schedulers, RatesAreNumbersWhateverTheOptions) {
+  namespace lr = optim::lr_scheduler;
+  const Tensor param = Make({1}, {1}, true);
+  optim::SGD sgd({param}, {.lr = 0.5});
+  lr::OneCycleLR cycle(sgd, 0.1, {.total_steps = 10, .pct_start = 0.1});
+  EXPECT_DOUBLE_EQ(cycle.get_last_lr()[0], 0.1) << "the warmup has no step";
+  optim::SGD other({param}, {.lr = 0.5}), third({param}, {.lr = 0.5});
+  const auto warmup = std::make_shared<lr::LinearLR>(other, 0.5, 1, 0);
+  const auto foreign = std::make_shared<lr::LinearLR>(third);
+  lr::SequentialLR sequence(other, {warmup, warmup}, {1});
+  for (int i = 0; i < 3; ++i) sequence.step();
+  EXPECT_TRUE(std::isfinite(sequence.get_last_lr()[0]));
+  EXPECT_THAT(ErrorOf(param), ::testing::IsEmpty());
+  lr::SequentialLR wrong(other, {nullptr, foreign}, {1});
+  EXPECT_THAT(ErrorOf(param), HasSubstr("must be one of its optimizer"));
+  wrong.step();
+}
+
+TEST(ClipGradNorm, NormsAndNumbersThatAreNone) {
+  const double inf = std::numeric_limits<double>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor a = Make({2}, {0, 0}, true), b = Make({1}, {0}, true), none = Make({1}, {0}, true);
+  const auto clip = [&](std::vector<float> of_a, double norm_type, bool error) {
+    Tensor(a).set_grad(Make({2}, of_a));
+    Tensor(b).set_grad(Make({1}, {-4}));
+    return nn::utils::clip_grad_norm_({a, none, b, Tensor()}, 1, norm_type, error);
+  };
+  EXPECT_THAT(ValuesOf(clip({3, 0}, 2, true)), ElementsAre(5));
+  EXPECT_THAT(ValuesOf(a.grad()), ElementsAre(::testing::FloatNear(0.6f, 1e-5f), 0));
+  EXPECT_THAT(ValuesOf(clip({3, -2}, 1, true)), ElementsAre(9));
+  EXPECT_THAT(ValuesOf(clip({3, -2}, inf, true)), ElementsAre(4));
+  EXPECT_THAT(ValuesOf(b.grad()), ElementsAre(::testing::FloatNear(-1, 1e-5f)));
+  EXPECT_THAT(ValuesOf(clip({0, 0}, 2, true)), ElementsAre(4));
+  EXPECT_FALSE(none.grad().defined());
+  EXPECT_FALSE(clip({nan, 1}, 2, true).defined());
+  EXPECT_THAT(ErrorOf(a), HasSubstr("the gradients' norm of type 2 is nan"));
+  EXPECT_THAT(ValuesOf(b.grad()), ElementsAre(-4)) << "not scaled";
+  EXPECT_FALSE(clip({static_cast<float>(inf), 1}, inf, true).defined());
+  EXPECT_THAT(ErrorOf(a), HasSubstr("is inf"));
+  EXPECT_TRUE(std::isnan(ValuesOf(clip({nan, 1}, 2, false))[0]));
+  EXPECT_TRUE(std::isnan(ValuesOf(b.grad())[0])) << "as in PyTorch";
+  EXPECT_THAT(ValuesOf(nn::utils::clip_grad_norm_({none}, 1)), ElementsAre(0));
+  Tensor(a).set_grad(Make({2}, {0, 0}));
+  EXPECT_THAT(ValuesOf(nn::utils::clip_grad_norm_({a}, 1)), ElementsAre(0));
+  EXPECT_THAT(ValuesOf(a.grad()), ElementsAre(0, 0));
 }
 
 }  // namespace penstock::lazy::optimizers_test
