@@ -44,6 +44,9 @@ struct RemoteOptions {
   // Time to reach it again after the connection broke, and for Client::Reopen to reach it after the session was
   // lost; 0: the worker's lease.
   double reconnect_seconds = 0;
+  // A connection that is silent for so long is asked for an answer, and given up after the same time again. The
+  // answer to a Hello takes half of it at most.
+  double keepalive_seconds = 20;
   // Tells the user about pauses: "connection to tpu1:8470 lost (...), reconnecting", "reconnected after 12 s".
   // Default: stderr.
   std::function<void(absl::string_view line)> note = {};

@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/clock.h"
 #include "penstock/base/status.h"
 #include "penstock/remote/client/remote_event.h"
 #include "penstock/remote/wire/wire_types.h"
@@ -22,6 +23,8 @@ namespace {
 // Deletes are sent by themselves when so many wait for a request to go with.
 constexpr size_t kMaxDeletes = 64;
 constexpr int64_t kMaxDeleteBytes = int64_t{16} << 20;
+
+constexpr double kSecondsBetweenActivities = 1;
 
 // Whether this thread is inside a call of a link.
 thread_local int calls_of_links = 0;
@@ -79,7 +82,18 @@ absl::StatusOr<std::shared_ptr<ClientSession>> ClientSession::Open(
   PENSTOCK_ASSIGN_OR_RETURN(session->links_, connect({.control = session->control_receiver_.get(),
                                                       .bulk = session->bulk_receiver_.get()}));
   session->open_links_ = session->links_.get();
+  session->MeasureRoundTrip();
   return session;
+}
+
+void ClientSession::MeasureRoundTrip() {
+  const double sent = base::Clock::Real()->Seconds();
+  Send({}, {}, [sent, shortest = round_trip_](const absl::StatusOr<ReceivedReply>& reply) {
+    if (!reply.ok()) return;
+    const double seconds = base::Clock::Real()->Seconds() - sent;
+    // Replies come one at a time, on the session's link.
+    if (*shortest == 0 || seconds < *shortest) *shortest = seconds;
+  }).IgnoreError();
 }
 
 ClientSession::~ClientSession() {
@@ -110,6 +124,25 @@ void ClientSession::End(const absl::Status& reason) {
   Fail(reason);
 }
 
+// ---- What the client is doing ----
+
+void ClientSession::SetActivity(ClientActivity activity) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  activity_ = std::move(activity);
+  activity_changed_ = true;
+}
+
+void ClientSession::AddActivityLocked(Request& request) {
+  const double now = base::Clock::Real()->Seconds();
+  if (activity_sent_ > 0 && now - activity_sent_ < kSecondsBetweenActivities) return;
+  activity_sent_ = now;
+  activity_changed_ = false;
+  const ClientActivity& at = activity_;
+  request.set_activity(at.what.empty() ? absl::StrCat("training step ", at.step, " in epoch ",
+                                                      at.epoch, "/", at.epochs)
+                                       : at.what);
+}
+
 // ---- Sending ----
 
 absl::Status ClientSession::Give(Request request, std::vector<Slice> payload, bool block) {
@@ -119,6 +152,7 @@ absl::Status ClientSession::Give(Request request, std::vector<Slice> payload, bo
     for (const uint64_t handle : deletes_) request.add_delete_(handle);
     deletes_.clear();
     delete_bytes_ = 0;
+    if (activity_changed_) AddActivityLocked(request);
   }
   ControlMessage message;
   *message.mutable_request() = std::move(request);

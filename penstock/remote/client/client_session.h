@@ -37,6 +37,12 @@ struct ReceivedReply {
   std::vector<Slice> payload;
 };
 
+// What the client is doing, for those who look at the worker.
+struct ClientActivity {
+  std::string what = {};                    // empty: training
+  int64_t step = 0, epoch = 0, epochs = 0;  // from 1
+};
+
 class ClientSession {
  public:
   // Called once, on a thread of the link or of the caller: with the reply, the worker's error, or why the
@@ -49,6 +55,10 @@ class ClientSession {
   ClientSession& operator=(const ClientSession&) = delete;
 
   const WorkerInfo& worker() const { return links_->worker(); }
+  // The shortest time between an empty request and its reply, in seconds; 0: not measured yet.
+  double round_trip_seconds() const { return *round_trip_; }
+  // Measures it again; does not wait.
+  void MeasureRoundTrip();
   // OK while the session lives, else why it was closed.
   absl::Status status() const;
 
@@ -56,6 +66,9 @@ class ClientSession {
   std::optional<std::string> draining() const;
   // Ends the session: the worker frees everything, and what is still used here returns `reason`.
   void End(const absl::Status& reason);
+
+  // Goes to the worker with a later request, at most once a second.
+  void SetActivity(ClientActivity activity);
 
   // The first of `count` handles that nobody has used.
   uint64_t NewHandles(int64_t count) { return next_handle_.fetch_add(count); }
@@ -96,12 +109,15 @@ class ClientSession {
                         std::shared_ptr<Pending> pending);
   absl::Status Give(Request request, std::vector<Slice> payload, bool block);
   absl::Status Sent(const absl::Status& status);
+  void AddActivityLocked(Request& request);
   std::shared_ptr<Pending> TakePending(uint64_t id);
   absl::Status ReceiveChunk(const Chunk& chunk, const std::vector<Slice>& payload);
   // The worker broke the protocol.
   void Fail(const absl::Status& reason);
 
   std::unique_ptr<Receiver> control_receiver_, bulk_receiver_;
+  // Shared with the callbacks that measure.
+  const std::shared_ptr<std::atomic<double>> round_trip_ = std::make_shared<std::atomic<double>>(0);
   std::atomic<uint64_t> next_handle_{1}, next_request_{1};
   mutable std::mutex mutex_;
   bool closed_ = false;
@@ -111,6 +127,9 @@ class ClientSession {
   absl::flat_hash_map<uint64_t, std::shared_ptr<Pending>> pending_;
   std::vector<uint64_t> deletes_;
   int64_t delete_bytes_ = 0;
+  ClientActivity activity_;
+  bool activity_changed_ = false;
+  double activity_sent_ = 0;
   // Destroyed first, by the destructor: no receiver is called afterwards.
   std::unique_ptr<SessionLinks> links_;
   std::atomic<SessionLinks*> open_links_{

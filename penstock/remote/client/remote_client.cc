@@ -214,6 +214,11 @@ absl::StatusOr<std::unique_ptr<train::HostFeed>> RemoteClient::OpenFeed(
   return std::make_unique<ClientFeed>(session(), devices_, request);
 }
 
+absl::StatusOr<train::KeptRows> RemoteClient::KeepRows(const data::DatasetPart& part,
+                                                       const data::IteratorOptions& read) {
+  return rows_.Send(session(), part, read);
+}
+
 void RemoteClient::Log(absl::string_view line) {
   Request request;
   request.mutable_log()->set_line(std::string(line));

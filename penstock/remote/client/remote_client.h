@@ -9,13 +9,16 @@
 #include "penstock/remote/client/client_session.h"
 #include "penstock/remote/client/device_client.h"
 #include "penstock/remote/client/remote_buffer.h"
+#include "penstock/remote/feed/row_sender.h"
 #include "penstock/runtime/client.h"
+#include "penstock/train/activity_host.h"
 #include "penstock/train/feed_host.h"
 
 namespace penstock::remote {
 
 class RemoteClient : public runtime::Client,
                      public train::FeedHost,
+                     public train::ActivityHost,
                      public std::enable_shared_from_this<RemoteClient> {
  public:
   static absl::StatusOr<std::shared_ptr<RemoteClient>> Open(DeviceClient::Connect connect);
@@ -40,6 +43,17 @@ class RemoteClient : public runtime::Client,
   absl::Status CheckPath(absl::string_view uri, bool write) const override;
   absl::StatusOr<std::unique_ptr<train::HostFeed>> OpenFeed(
       const train::FeedRequest& request) override;
+  absl::StatusOr<train::KeptRows> KeepRows(const data::DatasetPart& part,
+                                           const data::IteratorOptions& read) override;
+
+  // train::ActivityHost.
+  void SetTraining(int64_t step, int64_t epoch, int64_t epochs) override {
+    session()->SetActivity({.step = step, .epoch = epoch, .epochs = epochs});
+  }
+  void SetActivity(absl::string_view what) override {
+    session()->SetActivity({.what = std::string(what)});
+  }
+  double round_trip_seconds() const override { return session()->round_trip_seconds(); }
 
   std::shared_ptr<ClientSession> session() const;
   const Devices& shared_devices() const { return devices_; }
@@ -53,6 +67,7 @@ class RemoteClient : public runtime::Client,
   std::mutex reopen_mutex_;  // one Reopen at a time
   mutable std::mutex mutex_;
   std::shared_ptr<ClientSession> session_;
+  RowSender rows_;
 };
 
 }  // namespace penstock::remote

@@ -42,36 +42,18 @@ absl::Status ReadFetched(const ir::Program& program, absl::Span<const uint32_t> 
 
 }  // namespace
 
-// Buffers that one execution marked as donated, replica by replica in the order of `donated_`. The
-// marks are undone unless the execution is sent.
-struct RemoteExecutable::Claims {
-  Claims() = default;
-  ~Claims() {
-    if (sent) return;
-    for (RemoteBuffer* buffer : buffers) buffer->ReleaseClaim();
-  }
-  Claims(const Claims&) = delete;
-  Claims& operator=(const Claims&) = delete;
-
-  std::vector<RemoteBuffer*> buffers;
-  bool sent = false;
-};
-
 RemoteExecutable::RemoteExecutable(std::shared_ptr<RemoteClient> client, ir::Program program,
                                    std::vector<int> devices, runtime::CompileOptions options)
     : client_(std::move(client)),
       program_(std::make_shared<const ir::Program>(std::move(program))),
       devices_(std::move(devices)),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      uses_(*program_) {
   for (const int device : devices_) {
     device_pointers_.push_back(&client_->devices()[static_cast<size_t>(device)]);
   }
   std::vector<bool> aliased(program_->results.size());
-  for (size_t i = 0; i < program_->parameters.size(); ++i) {
-    const bool donated = i < program_->alias.size() && program_->alias[i] >= 0;
-    (donated ? donated_ : kept_).push_back(i);
-    if (donated) aliased[static_cast<size_t>(program_->alias[i])] = true;
-  }
+  for (const size_t i : uses_.donated) aliased[static_cast<size_t>(program_->alias[i])] = true;
   int64_t total = 0;
   for (size_t place = 0; place < devices_.size() * program_->results.size(); ++place) {
     const size_t result = place % program_->results.size();
@@ -127,6 +109,7 @@ absl::StatusOr<Compiled> RemoteExecutable::SendCompile(ClientSession& session,
     PENSTOCK_RETURN_IF_ERROR(session.SendChunks(handle, program_, program_->text.data(), bytes));
   }
   PENSTOCK_ASSIGN_OR_RETURN(ReceivedReply got, session.Call(std::move(request)));
+  session.MeasureRoundTrip();  // nothing is under way now
   return std::move(*got.reply.mutable_compiled());
 }
 
@@ -174,46 +157,6 @@ absl::Status RemoteExecutable::CheckOwner(const ClientSession& session,
   return absl::OkStatus();
 }
 
-absl::Status RemoteExecutable::Claim(absl::Span<const runtime::Buffers> arguments,
-                                     Claims& claims) const {
-  for (size_t replica = 0; replica < arguments.size(); ++replica) {
-    for (const size_t i : donated_) {
-      RemoteBuffer& buffer = AsRemote(arguments[replica][i]);
-      if (buffer.ClaimForDonation()) {
-        claims.buffers.push_back(&buffer);
-        continue;
-      }
-      const std::string name = runtime::ParameterName(*program_, replica, i);
-      const auto earlier = std::find(claims.buffers.begin(), claims.buffers.end(), &buffer);
-      if (earlier == claims.buffers.end()) return base::WithContext(buffer.CheckLive(), name);
-      const auto at = static_cast<size_t>(earlier - claims.buffers.begin());
-      return absl::InvalidArgumentError(absl::StrCat(
-          name, ": the buffer is donated twice, also as ",
-          runtime::ParameterName(*program_, at / donated_.size(), donated_[at % donated_.size()]),
-          "; use a separate buffer for each parameter"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status RemoteExecutable::CheckNotDonated(absl::Span<const runtime::Buffers> arguments,
-                                               const Claims& claims) const {
-  for (size_t replica = 0; replica < arguments.size(); ++replica) {
-    for (const size_t i : kept_) {
-      const RemoteBuffer& buffer = AsRemote(arguments[replica][i]);
-      if (!buffer.donated()) continue;
-      const std::string name = runtime::ParameterName(*program_, replica, i);
-      const auto claimed = std::find(claims.buffers.begin(), claims.buffers.end(), &buffer);
-      if (claimed == claims.buffers.end()) return base::WithContext(buffer.CheckLive(), name);
-      const auto at = static_cast<size_t>(claimed - claims.buffers.begin()) % donated_.size();
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": the same buffer is donated as parameter ", donated_[at],
-                       "; a donated buffer cannot be another argument"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 std::vector<runtime::Buffers> RemoteExecutable::MakeResults(
     const std::shared_ptr<ClientSession>& session, uint64_t handle,
     std::shared_ptr<FetchedResults> fetched) const {
@@ -236,9 +179,8 @@ absl::StatusOr<std::vector<runtime::Buffers>> RemoteExecutable::Execute(
   const std::shared_ptr<ClientSession> session = client_->session();
   PENSTOCK_RETURN_IF_ERROR(CheckOwner(*session, arguments));
   PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<const Loaded> loaded, LoadIn(session));
-  Claims claims;
-  PENSTOCK_RETURN_IF_ERROR(Claim(arguments, claims));
-  PENSTOCK_RETURN_IF_ERROR(CheckNotDonated(arguments, claims));
+  runtime::DonationClaims<RemoteBuffer> claims;
+  PENSTOCK_RETURN_IF_ERROR(claims.Claim(*program_, uses_, arguments));
 
   Request request;
   ::penstock::remote::Execute& execute = *request.mutable_execute();
@@ -265,7 +207,7 @@ absl::StatusOr<std::vector<runtime::Buffers>> RemoteExecutable::Execute(
           fetched->event.Complete(status);
         }));
   }
-  claims.sent = true;
+  claims.Keep();
   return MakeResults(session, first, std::move(fetched));
 }
 

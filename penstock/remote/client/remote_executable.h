@@ -9,6 +9,7 @@
 
 #include "penstock/remote/client/remote_client.h"
 #include "penstock/runtime/client.h"
+#include "penstock/runtime/donation.h"
 
 namespace penstock::remote {
 
@@ -35,7 +36,6 @@ class RemoteExecutable : public runtime::Executable {
     uint64_t handle = 0;
     Compiled facts;
   };
-  struct Claims;
 
   absl::StatusOr<std::shared_ptr<const Loaded>> LoadIn(
       const std::shared_ptr<ClientSession>& session);
@@ -43,9 +43,6 @@ class RemoteExecutable : public runtime::Executable {
   absl::StatusOr<Compiled> SendCompile(ClientSession& session, uint64_t handle) const;
   absl::Status CheckOwner(const ClientSession& session,
                           absl::Span<const runtime::Buffers> arguments) const;
-  absl::Status Claim(absl::Span<const runtime::Buffers> arguments, Claims& claims) const;
-  absl::Status CheckNotDonated(absl::Span<const runtime::Buffers> arguments,
-                               const Claims& claims) const;
   std::vector<runtime::Buffers> MakeResults(const std::shared_ptr<ClientSession>& session,
                                             uint64_t handle,
                                             std::shared_ptr<FetchedResults> fetched) const;
@@ -55,7 +52,7 @@ class RemoteExecutable : public runtime::Executable {
   const std::vector<int> devices_;
   const runtime::CompileOptions options_;
   std::vector<const runtime::Device*> device_pointers_;
-  std::vector<size_t> donated_, kept_;  // parameters
+  const runtime::ParameterUses uses_;
   // For each result (replica by replica) its place among the fetched ones, or -1.
   std::vector<int> places_;
   std::vector<uint32_t> fetch_;

@@ -1,10 +1,5 @@
 #include "penstock/remote/feed/batch_description.h"
 
-#include <nlohmann/json.hpp>
-
-#include "penstock/base/json_dump.h"
-#include "penstock/base/json_nesting.h"
-#include "penstock/base/status.h"
 #include "penstock/data/travel/stage_fields.h"
 #include "penstock/remote/wire/wire_types.h"
 
@@ -31,30 +26,18 @@ void DescriptionFields(data::StageFields& f, BatchDescription& d) {
   f.Value("state", &d.state);
   f.Value("report", &d.report);
   f.Value("batch_rows", &d.batch_rows);
+  f.CheckRange("batch_rows", d.batch_rows, 0, int64_t{1} << 31);
 }
 
 }  // namespace
 
 std::string ToJson(const BatchDescription& description) {
-  data::StageFields fields;
-  BatchDescription copy = description;
-  DescriptionFields(fields, copy);
-  return base::DumpJson(fields.object());
+  return data::ToText(description, DescriptionFields);
 }
 
 absl::StatusOr<BatchDescription> BatchDescriptionFromJson(absl::string_view text) {
-  constexpr int kLevels = 5;
-  if (base::NestsDeeperThan(text, kLevels)) {
-    return absl::InvalidArgumentError("the description of a batch nests too deep");
-  }
-  const auto json =
-      nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return absl::InvalidArgumentError("the description of a batch is no JSON");
-  data::StageFields fields(json, nullptr);
-  BatchDescription description;
-  DescriptionFields(fields, description);
-  PENSTOCK_RETURN_IF_ERROR(fields.status());
-  return description;
+  return data::FromText<BatchDescription>(text, "the description of a batch", /*max_levels=*/5,
+                                          data::OtherFields::kIgnore, DescriptionFields);
 }
 
 }  // namespace penstock::remote

@@ -1,9 +1,12 @@
 #include "penstock/remote/feed/client_feed.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/clock.h"
 #include "penstock/base/status.h"
 #include "penstock/data/travel/report_json.h"
 #include "penstock/remote/client/remote_event.h"
@@ -140,7 +143,7 @@ void ClientFeed::Expect(const std::vector<Take>& calls) {
 
 absl::Status ClientFeed::RequestAhead(Take otherwise) {
   PENSTOCK_RETURN_IF_ERROR(Open());
-  while (requested_.size() < static_cast<size_t>(kAhead)) {
+  while (requested_.size() < static_cast<size_t>(ahead_)) {
     const size_t i = requested_.size();
     if (is_expected_ && i >= expected_.size() && i > 0) break;
     PENSTOCK_RETURN_IF_ERROR(Request(is_expected_ && i < expected_.size() ? expected_[i]
@@ -151,7 +154,7 @@ absl::Status ClientFeed::RequestAhead(Take otherwise) {
 }
 
 absl::StatusOr<bool> ClientFeed::HasNext() {
-  if (requested_.empty() || requested_.size() < static_cast<size_t>(kAhead)) {
+  if (requested_.empty() || requested_.size() < static_cast<size_t>(ahead_)) {
     PENSTOCK_RETURN_IF_ERROR(RequestAhead({}));
   }
   PENSTOCK_RETURN_IF_ERROR(opened_->event.Await());
@@ -164,7 +167,21 @@ absl::StatusOr<bool> ClientFeed::HasNext() {
   return answer->batch.has_value();
 }
 
+// As long as it is the round trip that limits, the time between two batches is a part of it, and ahead_
+// grows.
+void ClientFeed::MeasurePace() {
+  const double now = base::Clock::Real()->Seconds();
+  if (last_next_ > 0) {
+    const double newest = between_ == 0 ? 1 : 0.125;
+    between_ += newest * (now - last_next_ - between_);
+    const double within = session_->round_trip_seconds() / std::max(between_, 1e-6);
+    ahead_ = kAhead + static_cast<int>(std::min<double>(kMaxAhead - kAhead, std::ceil(within)));
+  }
+  last_next_ = now;
+}
+
 absl::StatusOr<std::optional<train::DeviceBatch>> ClientFeed::Next(int64_t depth, int64_t steps) {
+  MeasurePace();
   if (requested_.empty()) PENSTOCK_RETURN_IF_ERROR(RequestAhead({depth, steps}));
   PENSTOCK_ASSIGN_OR_RETURN(bool more, HasNext());
   const Requested* front = &requested_.front();

@@ -18,8 +18,9 @@ namespace penstock::remote {
 
 class ClientFeed final : public train::HostFeed {
  public:
-  // Executions requested ahead of the one that runs: enough for the round trip and the next transfer.
-  static constexpr int kAhead = 3;
+  // Executions requested ahead of the one that runs: enough for the next transfers; and at most, where more
+  // of them fill a round trip. A worker accepts 16.
+  static constexpr int kAhead = 3, kMaxAhead = 14;
 
   ClientFeed(std::shared_ptr<ClientSession> session, Devices devices, train::FeedRequest request);
   ~ClientFeed() override;
@@ -31,7 +32,7 @@ class ClientFeed final : public train::HostFeed {
   std::vector<std::string> Hints() const override;
   data::PipelineReport Report() const override { return report_; }
   void Expect(const std::vector<Take>& calls) override;
-  int expects() const override { return kAhead; }
+  int expects() const override { return ahead_; }
 
  private:
   // A reply, when it is there. The callback of the link makes the buffers, so that a batch that nobody waits
@@ -45,7 +46,9 @@ class ClientFeed final : public train::HostFeed {
   absl::Status Open();
   void CloseNow();
   absl::Status Request(Take take);
-  // Requests what is expected, up to kAhead; at least one batch.
+  // Sets ahead_ by the time between calls of Next.
+  void MeasurePace();
+  // Requests what is expected, up to ahead_; at least one batch.
   absl::Status RequestAhead(Take otherwise);
   // Opens the feed again where the batches that Next returned end: what was requested has another depth, or
   // reaches too far.
@@ -59,6 +62,9 @@ class ClientFeed final : public train::HostFeed {
   std::deque<Requested> requested_;
   std::vector<Take> expected_;
   bool is_expected_ = false;  // Expect was called
+  int ahead_ = kAhead;
+  double last_next_ = 0,
+         between_ = 0;  // time of the last Next, moving average between two; in seconds
   std::shared_ptr<const train::BatchTypes> types_;
   data::PipelineReport report_;
 };

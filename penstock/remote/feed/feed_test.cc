@@ -8,10 +8,8 @@
 #include "gtest/gtest.h"
 
 #include "penstock/base/random.h"
-#include "penstock/io/file_system.h"
-#include "penstock/record/example.h"
-#include "penstock/record/tfrecord.h"
 #include "penstock/remote/testing/in_process_worker.h"
+#include "penstock/remote/testing/points_training.h"
 #include "penstock/runtime/testing/test_device.h"
 #include "penstock/train/callbacks/checkpoint.h"
 #include "penstock/train/callbacks/lambda_callback.h"
@@ -30,33 +28,6 @@ using train::FitOptions;
 using train::PipelinePlace;
 using train::Trainer;
 
-void WritePoints(const std::string& uri, int64_t rows, bool corrupt = false) {
-  const NamedArrays points = train::testing::Points(rows);
-  auto writer = *record::TfRecordWriter::Create(*io::FileSystem::Default(), uri);
-  for (int64_t i = 0; i < rows; ++i) {
-    record::ExampleBuilder example;
-    example.SetFloatList("x", {points.Find("x")->data<float>() + 4 * i, 4});
-    example.SetInt64("y", points.Find("y")->data<int64_t>()[i]);
-    ASSERT_TRUE(writer->Append(corrupt && i == 5 ? "no example" : example.Serialize()).ok());
-  }
-  ASSERT_TRUE(writer->Close().ok());
-}
-
-Dataset Batches(const std::string& uri) {
-  return Dataset::FromTfRecords({uri})
-      .Shuffle(16)
-      .ParseExample({.features = {{.name = "x", .dtype = DType::kF32, .shape = {4}},
-                                  {.name = "y", .dtype = DType::kI64}}})
-      .Batch(8);
-}
-
-// Collects the notes of a training.
-class Notes : public train::Callback {
- public:
-  void Note(absl::string_view text) override { notes.emplace_back(text); }
-  std::vector<std::string> notes;
-};
-
 class FeedTest : public ::testing::Test {
  protected:
   const std::string root_ =
@@ -72,29 +43,13 @@ class FeedTest : public ::testing::Test {
   std::unique_ptr<Trainer> Make(bool remote, int64_t steps_per_execution = 1, int replicas = 1) {
     std::shared_ptr<runtime::Client> client = runtime::TestClient(replicas);
     if (remote) client = *OpenInProcess(client, {.readable = {root_}});
-    return *Trainer::Create(
-        {.objective = {.network = train::testing::SmallNet(),
-                       .targets = {{.loss =
-                                        nn::SparseCategoricalCrossentropy({.from_logits = true}),
-                                    .metrics = {nn::Accuracy()}}},
-                       .optimizer = nn::SGD({.learning_rate = 0.1, .momentum = 0.9})},
-         .strategy = *train::Strategy::Create(client, {.replicas = replicas}),
-         .columns = {.inputs = {"x"}, .labels = {"y"}},
-         .steps_per_execution = steps_per_execution,
-         .seed = 7});
+    return MakePointsTrainer(client,
+                             {.steps_per_execution = steps_per_execution, .replicas = replicas});
   }
 
   static FitOptions OnWorker(FitOptions options = {}) {
     options.read.place = PipelinePlace::kWorker;
     return options;
-  }
-
-  static void ExpectSameWeights(Trainer& a, Trainer& b) {
-    const NamedArrays want = *a.Weights(), got = *b.Weights();
-    for (const auto& [name, array] : want) {
-      ASSERT_NE(got.Find(name), nullptr);
-      EXPECT_TRUE(BitwiseEqual(*got.Find(name), array)) << name;
-    }
   }
 };
 
@@ -105,11 +60,11 @@ TEST_F(FeedTest, TrainsBitForBitAsLocally) {
       const auto local = Make(false, steps, replicas), remote = Make(true, steps, replicas);
       const auto notes = std::make_shared<Notes>();
       FitOptions options = {.epochs = 3, .class_weight = {{1, 2.5}}};
-      options.validation_data = Batches(shard_);
-      const auto want = local->Fit(Batches(shard_), options);
+      options.validation_data = PointsBatches(shard_);
+      const auto want = local->Fit(PointsBatches(shard_), options);
       options.callbacks = {notes};
       options.read.place = PipelinePlace::kWorker;
-      const auto got = remote->Fit(Batches(shard_), options);
+      const auto got = remote->Fit(PointsBatches(shard_), options);
       ASSERT_TRUE(want.ok()) << want.status();
       ASSERT_TRUE(got.ok()) << got.status();
       EXPECT_THAT(notes->notes, Contains(HasSubstr("runs on the worker")));
@@ -137,7 +92,7 @@ TEST_F(FeedTest, CacheOnTheWorkerServesLaterEpochs) {
 
 TEST_F(FeedTest, ContinuesEndlessDataOverEpochs) {
   const auto local = Make(false, 4), remote = Make(true, 4);
-  const Dataset dataset = Batches(shard_).Repeat();
+  const Dataset dataset = PointsBatches(shard_).Repeat();
   const FitOptions options = {.epochs = 3, .steps_per_epoch = 7};
   ASSERT_TRUE(local->Fit(dataset, options).ok());
   ASSERT_TRUE(remote->Fit(dataset, OnWorker(options)).ok());
@@ -149,7 +104,7 @@ TEST_F(FeedTest, ResumesMidEpochBitForBit) {
   for (const int64_t steps : {1, 4}) {
     const std::string folder = absl::StrCat(root_, "/checkpoints", steps);
     const auto whole = Make(true, steps);
-    ASSERT_TRUE(whole->Fit(Batches(shard_), OnWorker({.epochs = 2})).ok());
+    ASSERT_TRUE(whole->Fit(PointsBatches(shard_), OnWorker({.epochs = 2})).ok());
     const auto checkpoint = [&] {
       return train::Checkpoint({.folder = folder, .every_epochs = 0, .every_steps = 3});
     };
@@ -161,11 +116,11 @@ TEST_F(FeedTest, ResumesMidEpochBitForBit) {
         }});
     ASSERT_TRUE(
         Make(true, steps)
-            ->Fit(Batches(shard_), OnWorker({.epochs = 2, .callbacks = {checkpoint(), stop}}))
+            ->Fit(PointsBatches(shard_), OnWorker({.epochs = 2, .callbacks = {checkpoint(), stop}}))
             .ok());
     const auto resumed = Make(true, steps);
     const auto history =
-        resumed->Fit(Batches(shard_), OnWorker({.epochs = 2, .callbacks = {checkpoint()}}));
+        resumed->Fit(PointsBatches(shard_), OnWorker({.epochs = 2, .callbacks = {checkpoint()}}));
     ASSERT_TRUE(history.ok()) << history.status();
     ExpectSameWeights(*whole, *resumed);
   }
@@ -174,8 +129,8 @@ TEST_F(FeedTest, ResumesMidEpochBitForBit) {
 TEST_F(FeedTest, ErrorsOfRecordsArriveUnchanged) {
   const std::string corrupt = root_ + "/corrupt.tfrec";
   WritePoints(corrupt, 20, /*corrupt=*/true);
-  const absl::Status want = Make(false)->Fit(Batches(corrupt), {}).status();
-  const absl::Status got = Make(true)->Fit(Batches(corrupt), OnWorker()).status();
+  const absl::Status want = Make(false)->Fit(PointsBatches(corrupt), {}).status();
+  const absl::Status got = Make(true)->Fit(PointsBatches(corrupt), OnWorker()).status();
   EXPECT_THAT(want.message(), HasSubstr(corrupt + ":"));
   EXPECT_EQ(got, want);
 }
@@ -208,11 +163,11 @@ TEST_F(FeedTest, NamesWhatCannotRunOnTheWorker) {
   FitOptions options;
   options.read.place = PipelinePlace::kWorker;
   const Dataset mapped =
-      Batches(shard_).Map([](const NamedArrays&, NamedArrays*) { return absl::OkStatus(); },
-                          {.name = "augment", .reads = {"x"}});
+      PointsBatches(shard_).Map([](const NamedArrays&, NamedArrays*) { return absl::OkStatus(); },
+                                {.name = "augment", .reads = {"x"}});
   EXPECT_THAT(Make(true)->Fit(mapped, options).status().message(),
               AllOf(HasSubstr("cannot run on the worker"), HasSubstr("stage Map(augment")));
-  const absl::Status denied = Make(true)->Fit(Batches(root_ + "2/a.tfrec"), options).status();
+  const absl::Status denied = Make(true)->Fit(PointsBatches(root_ + "2/a.tfrec"), options).status();
   EXPECT_EQ(denied.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(denied.message(), HasSubstr("allowed: " + root_));
 }

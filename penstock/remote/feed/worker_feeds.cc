@@ -1,14 +1,26 @@
 #include "penstock/remote/feed/worker_feeds.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <iterator>
+#include <list>
+#include <system_error>
+#include <thread>
 #include <utility>
-#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/available_memory.h"
 #include "penstock/base/clock.h"
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
+#include "penstock/base/with_commas.h"
+#include "penstock/data/cache/uploaded_rows.h"
+#include "penstock/data/dataset.h"
+#include "penstock/data/travel/allowed_paths.h"
 #include "penstock/data/travel/dataset_json.h"
 #include "penstock/data/travel/report_json.h"
 #include "penstock/remote/feed/batch_description.h"
@@ -21,82 +33,238 @@ namespace {
 // Datasets whose caches are kept, and requests of a feed that wait.
 constexpr size_t kMaxDatasets = 16;
 constexpr int kMaxWaiting = 16;
+// Data sets of the client that are kept.
+constexpr size_t kMaxKept = 256;
 // Between two reports of a pipeline, in seconds.
 constexpr double kReportSeconds = 0.5;
 
+absl::Status SessionHasEnded() { return absl::CancelledError("the session has ended"); }
+
 }  // namespace
 
+// The way from a feed's thread to the session, which is closed when the session ends.
+class WorkerFeeds::Gate {
+ public:
+  explicit Gate(SessionState* session) : session_(session) {}
+
+  // Calls `use`, which must not block; does nothing after Close.
+  void Use(absl::FunctionRef<void(SessionState&)> use) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (session_ == nullptr) return;
+      ++users_;
+    }
+    use(*session_);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (--users_ == 0) unused_.notify_all();
+  }
+  // Waits until no thread is in Use; none will be.
+  void Close() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    unused_.wait(lock, [&] { return users_ == 0; });
+    session_ = nullptr;
+  }
+
+  void SendReply(uint64_t id, Reply reply) {
+    Use([&](SessionState& session) { session.SendReply(id, std::move(reply)); });
+  }
+  void SendError(uint64_t id, const absl::Status& status) {
+    Use([&](SessionState& session) { session.SendError(id, status); });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable unused_;
+  SessionState* session_;
+  int users_ = 0;
+};
+
+// Elements that the client has sent.
+struct WorkerFeeds::Kept {
+  std::shared_ptr<data::UploadedRows> rows;
+  int64_t limit = 0;  // of bytes
+  std::string limited_by = {};
+  bool complete = false;
+};
+
+// What the threads of feeds use; it may outlive the session.
+struct WorkerFeeds::Shared {
+  explicit Shared(SessionState& session)
+      : gate(&session),
+        client(session.shared_client()),
+        allowed(std::make_shared<const data::AllowedPaths>(session.options().readable,
+                                                           session.options().writable)),
+        file_system(data::MakeAllowedFileSystem(io::FileSystem::Default(), allowed)) {}
+
+  absl::StatusOr<data::Dataset> DatasetOf(const train::FeedRequest& request,
+                                          const std::string& text);
+  absl::StatusOr<std::shared_ptr<const data::UploadedRows>> RowsOf(
+      const train::FeedRequest& request, int64_t number);
+  absl::StatusOr<base::ThreadPool*> DataPool();
+  absl::StatusOr<std::vector<runtime::Device>> DevicesOf(const train::FeedRequest& request);
+
+  Gate gate;
+  const std::shared_ptr<runtime::Client> client;
+  const std::shared_ptr<const data::AllowedPaths> allowed;
+  const std::shared_ptr<io::FileSystem> file_system;
+
+  std::mutex mutex;
+  // The last ones used first.
+  struct Known {
+    uint64_t id;
+    std::string text;
+    std::vector<uint64_t> rows;
+    data::Dataset dataset;
+  };
+  std::list<Known> datasets;
+  absl::flat_hash_map<uint64_t, Kept> kept;
+  std::unique_ptr<base::ThreadPool> data_pool;  // computes elements, for all feeds
+};
+
 struct WorkerFeeds::Feed {
-  std::unique_ptr<train::Feed> feed;  // made and used by the thread
+  explicit Feed(std::shared_ptr<Shared> with) : shared(std::move(with)) {}
+
+  // On the feed's thread.
+  absl::Status Open(const OpenFeed& request);
+  absl::StatusOr<Reply> Next(const FeedNext& request);
+  absl::Status AddBuffers(const FeedNext& next, const train::DeviceBatch& batch);
+
+  // From any thread: what runs ends soon, unless it reads a file.
+  void Interrupt() {
+    closed = true;
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (feed != nullptr) feed->Interrupt();
+  }
+
+  const std::shared_ptr<Shared> shared;
+  std::mutex mutex;                   // guards the pointer, which the thread changes
+  std::unique_ptr<train::Feed> feed;  // used by the thread
   absl::Status status;                // of opening it
   double reported = 0;
   std::atomic<int> waiting = 0;
   std::atomic<bool> closed = false;
-  // Destroyed first: its thread uses the others.
-  std::unique_ptr<base::ThreadPool> thread;
+
+  // Set by the thread's last task.
+  std::condition_variable changed;
+  bool ended = false;  // guarded by mutex
+
+  void End() {
+    std::unique_ptr<train::Feed> destroyed;
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      destroyed = std::move(feed);
+    }
+    destroyed.reset();
+    const std::lock_guard<std::mutex> lock(mutex);
+    ended = true;
+    changed.notify_all();
+  }
+  bool AwaitEnd(double seconds) {
+    std::unique_lock<std::mutex> lock(mutex);
+    return changed.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return ended; });
+  }
 };
 
 WorkerFeeds::WorkerFeeds(SessionState& session)
-    : session_(session),
-      allowed_(std::make_shared<const data::AllowedPaths>(session.options().readable,
-                                                          session.options().writable)),
-      file_system_(data::MakeAllowedFileSystem(io::FileSystem::Default(), allowed_)) {}
+    : session_(session), shared_(std::make_shared<Shared>(session)) {}
 
 WorkerFeeds::~WorkerFeeds() {
-  for (auto& [handle, feed] : feeds_) feed->closed = true;
-  feeds_.clear();  // their threads use the other members
+  std::vector<Thread> threads = std::move(closing_);
+  for (auto& [handle, thread] : feeds_) {
+    thread.feed->Interrupt();
+    thread.pool->Schedule([feed = thread.feed] { feed->End(); });
+    threads.push_back(std::move(thread));
+  }
+  feeds_.clear();
+  const double until = base::Clock::Real()->Seconds() + session_.options().limits.feed_end_seconds;
+  for (Thread& thread : threads) {
+    if (thread.feed->AwaitEnd(std::max(0.0, until - base::Clock::Real()->Seconds()))) continue;
+    // It reads, perhaps for minutes: a thread of its own waits for it. There is no pool to use here.
+    try {
+      std::thread([left = std::move(thread)]() mutable { left.pool.reset(); }).detach();
+    } catch (const std::system_error&) {
+      (void)thread.pool.release();  // lives until the process ends
+    }
+  }
+  threads.clear();
+  shared_->gate.Close();
 }
 
-absl::StatusOr<std::shared_ptr<WorkerFeeds::Feed>> WorkerFeeds::Find(uint64_t handle) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+void WorkerFeeds::JoinEndedLocked() {
+  for (size_t i = 0; i < closing_.size();) {
+    if (closing_[i].feed->AwaitEnd(0)) {
+      std::swap(closing_[i], closing_.back());
+      closing_.pop_back();
+    } else {
+      ++i;
+    }
+  }
+}
+
+absl::StatusOr<WorkerFeeds::Thread*> WorkerFeeds::FindLocked(uint64_t handle) {
   const auto found = feeds_.find(handle);
   if (found == feeds_.end()) {
     return absl::InvalidArgumentError(absl::StrCat("there is no feed ", handle));
   }
-  return found->second;
+  return &found->second;
 }
 
 // ---- Opening ----
 
 absl::Status WorkerFeeds::Open(Call& call) {
   const uint64_t id = call.body.id(), handle = call.body.open_feed().feed();
-  auto feed = std::make_shared<Feed>();
-  PENSTOCK_ASSIGN_OR_RETURN(feed->thread, base::ThreadPool::Make(1, "remote_feed"));
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (static_cast<int64_t>(feeds_.size()) >= session_.limits().max_feeds) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "the session has ", feeds_.size(), " feeds, as many as it may have (max_feeds)"));
-    }
-    if (!feeds_.emplace(handle, feed).second) {
-      return absl::InvalidArgumentError(absl::StrCat("there is a feed ", handle, " already"));
-    }
+  const auto feed = std::make_shared<Feed>(shared_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  JoinEndedLocked();
+  const size_t count = feeds_.size() + closing_.size();
+  if (static_cast<int64_t>(count) >= session_.limits().max_feeds) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the session has ", count, " feeds, as many as it may have (max_feeds)",
+        closing_.empty() ? ""
+                         : absl::StrCat("; ", closing_.size(), " of them are closed but read")));
   }
-  feed->thread->Schedule([this, id, feed = feed.get(), request = call.body.open_feed()] {
-    if (feed->closed) return;
-    feed->status = base::CatchExceptions([&] { return OpenNow(*feed, request); });
-    if (!feed->status.ok()) return session_.SendError(id, feed->status);
+  PENSTOCK_ASSIGN_OR_RETURN(auto pool, base::ThreadPool::Make(1, "remote_feed"));
+  const auto [at, added] = feeds_.emplace(handle, Thread{feed, std::move(pool)});
+  if (!added) {
+    return absl::InvalidArgumentError(absl::StrCat("there is a feed ", handle, " already"));
+  }
+  at->second.pool->Schedule([id, feed, request = call.body.open_feed()] {
+    feed->status = feed->closed ? absl::CancelledError("the feed was closed before it was opened")
+                                : base::CatchExceptions([&] { return feed->Open(request); });
+    if (!feed->status.ok()) return feed->shared->gate.SendError(id, feed->status);
     Reply reply;
     reply.mutable_feed_opened()->set_description(
         ToJson(BatchDescription{.state = feed->feed->State().ToString()}));
-    session_.SendReply(id, std::move(reply));
+    feed->shared->gate.SendReply(id, std::move(reply));
   });
   return absl::OkStatus();
 }
 
-absl::Status WorkerFeeds::OpenNow(Feed& feed, const OpenFeed& open) {
-  PENSTOCK_ASSIGN_OR_RETURN(const train::FeedRequest request,
-                            train::FeedRequestFromJson(open.options()));
+absl::StatusOr<std::vector<runtime::Device>> WorkerFeeds::Shared::DevicesOf(
+    const train::FeedRequest& request) {
   if (request.devices.empty()) return absl::InvalidArgumentError("a feed needs a device");
   std::vector<runtime::Device> devices;
-  for (const int index : request.devices) {
-    PENSTOCK_ASSIGN_OR_RETURN(const runtime::Device* device, session_.device(index));
-    devices.push_back(*device);
-  }
+  absl::Status status = SessionHasEnded();
+  gate.Use([&](SessionState& session) {
+    status = absl::OkStatus();
+    for (const int index : request.devices) {
+      const absl::StatusOr<const runtime::Device*> device = session.device(index);
+      status.Update(device.status());
+      if (device.ok()) devices.push_back(**device);
+    }
+  });
+  PENSTOCK_RETURN_IF_ERROR(status);
+  return devices;
+}
+
+absl::Status WorkerFeeds::Feed::Open(const OpenFeed& open) {
+  PENSTOCK_ASSIGN_OR_RETURN(const train::FeedRequest request,
+                            train::FeedRequestFromJson(open.options()));
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<runtime::Device> devices, shared->DevicesOf(request));
   PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset dataset,
-                            DatasetOf(request.dataset_id, open.dataset()));
-  data::IteratorOptions options = {.file_system = file_system_, .seed = request.seed};
-  PENSTOCK_ASSIGN_OR_RETURN(options.pool, DataPool());
+                            shared->DatasetOf(request, open.dataset()));
+  data::IteratorOptions options = {.file_system = shared->file_system, .seed = request.seed};
+  PENSTOCK_ASSIGN_OR_RETURN(options.pool, shared->DataPool());
   options.epoch = request.epoch;
   options.deterministic = request.deterministic;
   if (request.state.has_value()) {
@@ -104,47 +272,153 @@ absl::Status WorkerFeeds::OpenNow(Feed& feed, const OpenFeed& open) {
     options.seed = {};
   }
   PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator(options));
-  feed.feed = std::make_unique<train::Feed>(
-      std::move(iterator), request.ports, session_.client(), std::move(devices),
+  auto made = std::make_unique<train::Feed>(
+      std::move(iterator), request.ports, *shared->client, std::move(devices),
       train::Feed::Options{.columns = request.columns,
                            .with_labels = request.with_labels,
                            .class_weight = request.class_weight,
                            .batch_rows = request.batch_rows});
+  const std::lock_guard<std::mutex> lock(mutex);
+  feed = std::move(made);
+  if (closed) feed->Interrupt();
   return absl::OkStatus();
 }
 
-absl::StatusOr<data::Dataset> WorkerFeeds::DatasetOf(uint64_t id, const std::string& text) {
+absl::StatusOr<std::shared_ptr<const data::UploadedRows>> WorkerFeeds::Shared::RowsOf(
+    const train::FeedRequest& request, int64_t number) {
+  const std::lock_guard<std::mutex> lock(mutex);
+  const bool known = number >= 0 && number < static_cast<int64_t>(request.rows.size());
+  const auto found = known ? kept.find(request.rows[static_cast<size_t>(number)]) : kept.end();
+  if (found == kept.end() || !found->second.complete) {
+    return absl::InvalidArgumentError(absl::StrCat("there are no rows ", number));
+  }
+  return found->second.rows;
+}
+
+absl::StatusOr<data::Dataset> WorkerFeeds::Shared::DatasetOf(const train::FeedRequest& request,
+                                                             const std::string& text) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto it = datasets_.begin(); it != datasets_.end(); ++it) {
-      if (it->id != id || it->text != text) continue;
-      datasets_.splice(datasets_.begin(), datasets_, it);
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (auto it = datasets.begin(); it != datasets.end(); ++it) {
+      if (it->id != request.dataset_id || it->text != text || it->rows != request.rows) continue;
+      datasets.splice(datasets.begin(), datasets, it);
       return it->dataset;
     }
   }
-  const auto check = [allowed = allowed_](absl::string_view uri, bool write) {
+  const auto check = [this](absl::string_view uri, bool write) {
     return allowed->Check(uri, write);
   };
   PENSTOCK_ASSIGN_OR_RETURN(
       data::Dataset dataset,
-      data::DatasetFromJson(text, {.check = check, .file_system = file_system_}));
-  const std::lock_guard<std::mutex> lock(mutex_);
-  datasets_.push_front({id, text, dataset});
-  if (datasets_.size() > kMaxDatasets) datasets_.pop_back();
+      data::DatasetFromJson(
+          text, {.check = check, .file_system = file_system, .uploaded_rows = [&](int64_t number) {
+                   return RowsOf(request, number);
+                 }}));
+  const std::lock_guard<std::mutex> lock(mutex);
+  datasets.push_front({request.dataset_id, text, request.rows, dataset});
+  if (datasets.size() > kMaxDatasets) datasets.pop_back();
   return dataset;
 }
 
-absl::StatusOr<base::ThreadPool*> WorkerFeeds::DataPool() {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (data_pool_ == nullptr) {
+absl::StatusOr<base::ThreadPool*> WorkerFeeds::Shared::DataPool() {
+  const std::lock_guard<std::mutex> lock(mutex);
+  if (data_pool == nullptr) {
     // As train's EpochIterators: on CPU devices decoding must not take a core from a step.
-    const auto priority = session_.client().platform() == "cpu"
-                              ? base::ThreadPool::Priority::kBackground
-                              : base::ThreadPool::Priority::kNormal;
-    PENSTOCK_ASSIGN_OR_RETURN(data_pool_,
+    const auto priority = client->platform() == "cpu" ? base::ThreadPool::Priority::kBackground
+                                                      : base::ThreadPool::Priority::kNormal;
+    PENSTOCK_ASSIGN_OR_RETURN(data_pool,
                               base::ThreadPool::Make(base::NumCores(), "data", priority));
   }
-  return data_pool_.get();
+  return data_pool.get();
+}
+
+// ---- Rows of the client ----
+
+absl::Status WorkerFeeds::KeepRows(Call& call) {
+  const remote::KeepRows& request = call.body.keep_rows();
+  std::list<Shared::Known> unused;  // destroyed after the lock was released
+  const std::lock_guard<std::mutex> lock(shared_->mutex);
+  if (request.drop()) {
+    for (auto it = shared_->datasets.begin(); it != shared_->datasets.end();) {
+      const auto next = std::next(it);
+      if (std::find(it->rows.begin(), it->rows.end(), request.rows()) != it->rows.end()) {
+        unused.splice(unused.end(), shared_->datasets, it);
+      }
+      it = next;
+    }
+    if (shared_->kept.erase(request.rows()) == 0) {
+      return absl::InvalidArgumentError("there are no such rows to drop");
+    }
+  } else {
+    if (!shared_->kept.contains(request.rows()) && shared_->kept.size() >= kMaxKept) {
+      return absl::ResourceExhaustedError(absl::StrCat("the session keeps the rows of ", kMaxKept,
+                                                       " data sets, as many as it may"));
+    }
+    Kept& kept = shared_->kept[request.rows()];
+    const absl::Status status = AddRows(request, kept);
+    if (!status.ok()) {
+      // Its bytes are dropped, as those that are on their way.
+      kept.rows.reset();
+      return status;
+    }
+    kept.complete = request.end();
+    if (request.end()) {
+      Reply reply;
+      RowsKept& out = *reply.mutable_rows_kept();
+      out.set_elements(kept.rows->elements());
+      out.set_bytes(kept.rows->bytes());
+      out.set_free_bytes(base::AvailableMemory().bytes);
+      session_.SendReply(call.body.id(), std::move(reply));
+      return absl::OkStatus();
+    }
+  }
+  if (call.body.id() != 0) session_.SendReply(call.body.id(), Reply());
+  return absl::OkStatus();
+}
+
+// Called with the lock of shared_.
+absl::Status WorkerFeeds::AddRows(const remote::KeepRows& request, Kept& kept) {
+  std::string record;
+  if (request.upload() != 0) {
+    PENSTOCK_ASSIGN_OR_RETURN(record, session_.TakeText(request.upload(), request.bytes()));
+  }
+  if (!request.description().empty()) {
+    if (kept.rows != nullptr) return absl::InvalidArgumentError("these rows exist already");
+    PENSTOCK_ASSIGN_OR_RETURN(data::PartDescription part,
+                              data::PartDescription::FromJson(request.description()));
+    int64_t others = 0;
+    for (const auto& [handle, other] : shared_->kept) {
+      if (other.rows != nullptr) others += other.rows->bytes();
+    }
+    const base::MemoryHeadroom room = base::AvailableMemory();
+    const int64_t allowed = std::max<int64_t>(
+        session_.limits().max_buffer_bytes - session_.stats().buffer_bytes - others, 0);
+    kept.limit = std::min(room.bytes / 2, allowed);
+    kept.limited_by = allowed < room.bytes / 2
+                          ? "as much as a session may have (max_buffer_bytes)"
+                          : absl::StrCat("half of what is free: ", base::PrintBytes(room.bytes),
+                                         " of ", room.limited_by);
+    kept.rows = std::make_shared<data::UploadedRows>(std::move(part));
+  }
+  if (kept.rows == nullptr || kept.complete) {
+    return absl::InvalidArgumentError("rows are sent to a handle that takes none");
+  }
+  if (!record.empty()) PENSTOCK_RETURN_IF_ERROR(kept.rows->Add(std::move(record)));
+  const data::UploadedRows& rows = *kept.rows;
+  // From a few elements, not when memory is full.
+  constexpr int64_t kElementsForEstimate = 256;
+  double bytes = static_cast<double>(rows.bytes());
+  const int64_t total = request.total_elements();
+  const bool estimated = rows.elements() > 0 && rows.elements() < total &&
+                         rows.elements() >= std::min(total, kElementsForEstimate);
+  if (estimated) bytes *= static_cast<double>(total) / static_cast<double>(rows.elements());
+  if (bytes <= static_cast<double>(kept.limit)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "Cache(\"worker\") does not fit: ",
+      estimated ? absl::StrCat(base::WithCommas(total), " elements take about ")
+                : absl::StrCat("the first ", base::WithCommas(rows.elements()), " elements take "),
+      base::PrintBytes(static_cast<int64_t>(std::min(bytes, 9e18))), "; the worker's memory has ",
+      base::PrintBytes(kept.limit), " for them, ", kept.limited_by));
 }
 
 // ---- Batches ----
@@ -158,54 +432,44 @@ absl::Status WorkerFeeds::Next(Call& call) {
     return absl::InvalidArgumentError(
         absl::StrCat(next.steps(), " steps of ", next.depth(), " in an execution"));
   }
-  PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<Feed> feed, Find(next.feed()));
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PENSTOCK_ASSIGN_OR_RETURN(Thread * thread, FindLocked(next.feed()));
+  const std::shared_ptr<Feed>& feed = thread->feed;
   if (++feed->waiting > kMaxWaiting) {
     --feed->waiting;
     return absl::ResourceExhaustedError(
         absl::StrCat("more than ", kMaxWaiting, " batches of a feed are requested at once"));
   }
-  feed->thread->Schedule([this, id, feed = feed.get(), next] {
+  thread->pool->Schedule([id, feed, next] {
     --feed->waiting;
-    if (feed->closed) return session_.SendError(id, absl::CancelledError("the feed was closed"));
-    absl::StatusOr<Reply> reply = base::CatchExceptions([&] { return NextNow(*feed, next); });
-    if (!reply.ok()) return session_.SendError(id, reply.status());
-    session_.SendReply(id, *std::move(reply));
+    Gate& gate = feed->shared->gate;
+    if (feed->closed) return gate.SendError(id, absl::CancelledError("the feed was closed"));
+    absl::StatusOr<Reply> reply = base::CatchExceptions([&] { return feed->Next(next); });
+    if (!reply.ok()) return gate.SendError(id, reply.status());
+    gate.SendReply(id, *std::move(reply));
   });
   return absl::OkStatus();
 }
 
-absl::StatusOr<Reply> WorkerFeeds::NextNow(Feed& feed, const FeedNext& next) {
-  PENSTOCK_RETURN_IF_ERROR(feed.status);
+absl::StatusOr<Reply> WorkerFeeds::Feed::Next(const FeedNext& next) {
+  PENSTOCK_RETURN_IF_ERROR(status);
   PENSTOCK_ASSIGN_OR_RETURN(const std::optional<train::DeviceBatch> batch,
-                            feed.feed->Next(next.depth(), next.steps()));
+                            feed->Next(next.depth(), next.steps()));
   Reply reply;
   FeedBatch& out = *reply.mutable_feed_batch();
-  BatchDescription description = {.state = feed.feed->State().ToString(),
-                                  .batch_rows = feed.feed->batch_rows()};
+  BatchDescription description = {.state = feed->State().ToString(),
+                                  .batch_rows = feed->batch_rows()};
   const double now = base::Clock::Real()->Seconds();
-  if (!batch.has_value() || now - feed.reported >= kReportSeconds) {
-    description.report = data::ReportToJson(feed.feed->Report());
-    feed.reported = now;
+  if (!batch.has_value() || now - reported >= kReportSeconds) {
+    description.report = data::ReportToJson(feed->Report());
+    reported = now;
   }
   if (!batch.has_value()) {
     out.set_end(true);
     out.set_description(ToJson(description));
     return reply;
   }
-  std::vector<uint64_t> handles;
-  std::vector<ir::TensorType> types;
-  for (const runtime::Buffers& replica : batch->replicas) {
-    for (const runtime::Buffer& buffer : replica) {
-      handles.push_back(next.first_buffer() + handles.size());
-      types.push_back(buffer.type());
-    }
-  }
-  PENSTOCK_RETURN_IF_ERROR(session_.CheckNewHandles(handles));
-  PENSTOCK_RETURN_IF_ERROR(session_.CheckBytes(types));
-  size_t i = 0;
-  for (const runtime::Buffers& replica : batch->replicas) {
-    for (const runtime::Buffer& buffer : replica) session_.AddBuffer(handles[i++], buffer);
-  }
+  PENSTOCK_RETURN_IF_ERROR(AddBuffers(next, *batch));
   description.types = *batch->types;
   out.set_steps(batch->steps);
   out.set_examples(batch->examples);
@@ -214,23 +478,38 @@ absl::StatusOr<Reply> WorkerFeeds::NextNow(Feed& feed, const FeedNext& next) {
   return reply;
 }
 
-absl::Status WorkerFeeds::Close(Call& call) {
-  std::shared_ptr<Feed> feed;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = feeds_.find(call.body.close_feed().feed());
-    if (found == feeds_.end()) return absl::InvalidArgumentError("there is no such feed to close");
-    feed = std::move(found->second);
-    feeds_.erase(found);
+absl::Status WorkerFeeds::Feed::AddBuffers(const FeedNext& next, const train::DeviceBatch& batch) {
+  std::vector<uint64_t> handles;
+  std::vector<ir::TensorType> types;
+  for (const runtime::Buffers& replica : batch.replicas) {
+    for (const runtime::Buffer& buffer : replica) {
+      handles.push_back(next.first_buffer() + handles.size());
+      types.push_back(buffer.type());
+    }
   }
-  feed->closed = true;
-  const uint64_t id = call.body.id();
-  // Its thread may be reading a batch; a thread of the session waits for it.
-  return session_.RunWait([this, id, feed = std::move(feed)]() mutable {
-    feed->thread.reset();
-    feed.reset();
-    if (id != 0) session_.SendReply(id, Reply());
+  absl::Status added = SessionHasEnded();
+  shared->gate.Use([&](SessionState& session) {
+    added = session.CheckNewHandles(handles);
+    added.Update(session.CheckBytes(types));
+    if (!added.ok()) return;
+    size_t i = 0;
+    for (const runtime::Buffers& replica : batch.replicas) {
+      for (const runtime::Buffer& buffer : replica) session.AddBuffer(handles[i++], buffer);
+    }
   });
+  return added;
+}
+
+absl::Status WorkerFeeds::Close(Call& call) {
+  const uint64_t id = call.body.id(), handle = call.body.close_feed().feed();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  PENSTOCK_ASSIGN_OR_RETURN(Thread * thread, FindLocked(handle));
+  thread->feed->Interrupt();
+  thread->pool->Schedule([feed = thread->feed] { feed->End(); });
+  closing_.push_back(std::move(*thread));
+  feeds_.erase(handle);
+  if (id != 0) session_.SendReply(id, Reply());
+  return absl::OkStatus();
 }
 
 }  // namespace penstock::remote

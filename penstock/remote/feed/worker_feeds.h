@@ -5,23 +5,26 @@
 // pipeline reads and writes is checked twice: in its description, before a stage is made, and at every call of
 // the file system (data/travel/allowed_paths.h). Datasets stay as long as the session, so that an epoch finds
 // the elements that an earlier one has cached.
+//
+// Rows that the client has sent (KeepRows) stay until it drops them, or the session ends: at most half of the
+// memory that is free when the first of them arrive, and within SessionLimits::max_buffer_bytes.
+//
+// A read of a file cannot be interrupted, and may take minutes. So neither closing a feed nor the end of the
+// session waits for one: the feed's thread then ends by itself, later, and touches nothing of the session.
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 #include "penstock/base/thread_pool.h"
-#include "penstock/data/dataset.h"
-#include "penstock/data/travel/allowed_paths.h"
 #include "penstock/remote/protocol.pb.h"
-#include "penstock/train/feed_host.h"
 
 namespace penstock::remote {
 
@@ -32,37 +35,35 @@ class WorkerFeeds {
  public:
   // `session` must outlive it.
   explicit WorkerFeeds(SessionState& session);
-  // Waits for what the feeds' threads are doing, a batch at most each.
+  // Waits SessionLimits::feed_end_seconds at most.
   ~WorkerFeeds();
 
   // Handlers of requests (session_requests.h). They do not block.
   absl::Status Open(Call& call);
   absl::Status Next(Call& call);
   absl::Status Close(Call& call);
+  absl::Status KeepRows(Call& call);
 
  private:
+  class Gate;
+  struct Shared;
+  struct Kept;
   struct Feed;
+  struct Thread {
+    std::shared_ptr<Feed> feed;
+    std::unique_ptr<base::ThreadPool> pool;
+  };
 
-  absl::StatusOr<std::shared_ptr<Feed>> Find(uint64_t handle);
-  absl::Status OpenNow(Feed& feed, const OpenFeed& request);
-  absl::StatusOr<Reply> NextNow(Feed& feed, const FeedNext& request);
-  absl::StatusOr<data::Dataset> DatasetOf(uint64_t id, const std::string& text);
-  absl::StatusOr<base::ThreadPool*> DataPool();
+  absl::Status AddRows(const remote::KeepRows& request, Kept& kept);
+  absl::StatusOr<Thread*> FindLocked(uint64_t handle);
+  // Joins the threads of feeds that have ended.
+  void JoinEndedLocked();
 
   SessionState& session_;
-  const std::shared_ptr<const data::AllowedPaths> allowed_;
-  const std::shared_ptr<io::FileSystem> file_system_;
-
+  const std::shared_ptr<Shared> shared_;
   std::mutex mutex_;
-  absl::flat_hash_map<uint64_t, std::shared_ptr<Feed>> feeds_;
-  // The last ones used first.
-  struct Known {
-    uint64_t id;
-    std::string text;
-    data::Dataset dataset;
-  };
-  std::list<Known> datasets_;
-  std::unique_ptr<base::ThreadPool> data_pool_;  // computes elements, for all feeds
+  absl::flat_hash_map<uint64_t, Thread> feeds_;
+  std::vector<Thread> closing_;
 };
 
 }  // namespace penstock::remote

@@ -32,6 +32,9 @@ absl::StatusOr<HostPort> SplitHostPort(absl::string_view address);
 // name is unknown.
 bool IsLoopback(const std::string& host);
 
+// NOT_FOUND if no address is known of the name, and asking again does not help.
+absl::Status CheckHost(const std::string& host);
+
 // What a client shows and trusts, with the defaults from environment variables (client.h).
 struct ClientCredentials {
   std::shared_ptr<grpc::ChannelCredentials> channel;
@@ -44,6 +47,9 @@ absl::StatusOr<ClientCredentials> MakeClientCredentials(const RemoteOptions& opt
 // an address that is not loopback.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const LinkServerOptions& options, const std::string& host);
+
+// PEM text of LinkServerOptions::client_ca; empty without one.
+absl::StatusOr<std::string> ReadAuthorities(const std::string& path);
 
 // The token in a file: one line, without spaces at its ends. FAILED_PRECONDITION if others than its owner may
 // read it, or it is empty or longer than 4 KiB.

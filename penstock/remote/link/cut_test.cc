@@ -1,5 +1,5 @@
-// A short session, cut at every byte position in both directions: the same messages arrive as without a
-// cut.
+// A short session, of which the control or the bulk connection is cut at every byte position in both directions: the
+// same messages arrive as without a cut.
 //
 // PENSTOCK_EVERY_POSITION=1 tries all positions (minutes); else some of them.
 #include <algorithm>
@@ -20,11 +20,18 @@
 namespace penstock::remote {
 namespace cut_test {
 
-constexpr int kMessages = 150;  // in each direction
+// Connections of a session in the order of opening.
+constexpr int kControl = 0, kBulk = 1;
+
+// Messages in each direction.
+struct Traffic {
+  int control = 150, bulk = 0;
+};
 
 class LinkCut : public testing::Test {
  protected:
   void SetUp() override {
+    handler_.echo_bulk = true;
     auto server = LinkServer::Start({.listen = "127.0.0.1:0", .log = log_.function()}, &handler_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -37,8 +44,25 @@ class LinkCut : public testing::Test {
     return message;
   }
 
-  // What the client receives in a session that sends kMessages, and gets them back.
-  void ExpectAllArrives(const std::function<Fault(int)>& faults) {
+  // Sends message `i` on a link, and notes what is to arrive on both sides.
+  struct Direction {
+    Link& link;
+    RecordingReceiver& receiver;
+    std::vector<std::string> sent = {}, echoed = {};
+
+    void Send() {
+      const int i = static_cast<int>(sent.size());
+      const Message message = MakeMessage(i);
+      ASSERT_TRUE(link.Send(message).ok());
+      sent.push_back(absl::StrCat(message.header, "|", BytesOf(message)));
+      echoed.push_back(absl::StrCat("echo ", sent.back()));
+      // Waits now and then: batches of all sizes.
+      if (i % 50 == 20) (void)receiver.WaitForMessages(echoed.size() - 5);
+    }
+  };
+
+  // What the client receives in a session that sends all of the traffic, and gets it back.
+  void ExpectAllArrives(const std::function<Fault(int)>& faults, const Traffic& traffic = {}) {
     proxy_->set_faults(faults);
     RecordingReceiver control, bulk;
     RemoteOptions options;
@@ -46,34 +70,36 @@ class LinkCut : public testing::Test {
     options.note = notes_.function();
     const auto links = ConnectLinks(options, {.control = &control, .bulk = &bulk});
     ASSERT_TRUE(links.ok()) << links.status();
-    std::vector<std::string> sent, echoed;
-    for (int i = 0; i < kMessages; ++i) {
-      const Message message = MakeMessage(i);
-      ASSERT_TRUE((*links)->control().Send(message).ok());
-      sent.push_back(absl::StrCat(message.header, "|", BytesOf(message)));
-      echoed.push_back(absl::StrCat("echo ", sent.back()));
-      // Waits now and then: batches of all sizes.
-      if (i % 50 == 20) (void)control.WaitForMessages(echoed.size() - 5);
+    Direction on_control{(*links)->control(), control}, on_bulk{(*links)->bulk(), bulk};
+    for (int i = 0; i < std::max(traffic.control, traffic.bulk); ++i) {
+      if (i < traffic.control) on_control.Send();
+      if (i < traffic.bulk) on_bulk.Send();
     }
-    ASSERT_EQ(control.WaitForMessages(echoed.size()), echoed);
-    EXPECT_EQ(handler_.session(handler_.opened() - 1).control.messages(), sent);
-    EXPECT_EQ((*links)->control().stats().messages_received, kMessages);
+    EchoHandler::Session& session = handler_.session(handler_.opened() - 1);
+    ASSERT_EQ(control.WaitForMessages(on_control.echoed.size()), on_control.echoed);
+    ASSERT_EQ(bulk.WaitForMessages(on_bulk.echoed.size()), on_bulk.echoed);
+    EXPECT_EQ(session.control.messages(), on_control.sent);
+    EXPECT_EQ(session.bulk.messages(), on_bulk.sent);
+    EXPECT_EQ((*links)->control().stats().messages_received, traffic.control);
+    EXPECT_EQ((*links)->bulk().stats().messages_received, traffic.bulk);
   }
 
   // Cuts connection `which` at positions up to what an undisturbed session forwards.
-  void Sweep(int which, bool to_server, Fault fault) {
-    ExpectAllArrives([](int) { return Fault{}; });
+  void Sweep(int which, bool to_server, Fault fault, int64_t sampled = 30) {
+    const Traffic traffic = which == kControl ? Traffic{} : Traffic{.control = 20, .bulk = 60};
+    ExpectAllArrives([](int) { return Fault{}; }, traffic);
     const int64_t end =
         1 + (to_server ? proxy_->bytes_to_server(which) : proxy_->bytes_to_client(which));
     ASSERT_GT(end, 500);
     const int64_t tried =
-        std::getenv("PENSTOCK_EVERY_POSITION") != nullptr ? end : base::FewerIfSanitized(60);
+        std::getenv("PENSTOCK_EVERY_POSITION") != nullptr ? end : base::FewerIfSanitized(sampled);
     for (int64_t i = 0; i < tried; ++i) {
       const int64_t position = i * end / tried;
       SCOPED_TRACE(absl::StrCat("cut at ", position, " of ", end));
       (to_server ? fault.cut_to_server : fault.cut_to_client) = position;
       ExpectAllArrives(
-          [fault, which](int connection) { return connection == which ? fault : Fault{}; });
+          [fault, which](int connection) { return connection == which ? fault : Fault{}; },
+          traffic);
       if (HasFatalFailure()) return;
     }
   }
@@ -84,10 +110,31 @@ class LinkCut : public testing::Test {
   std::unique_ptr<FaultProxy> proxy_;
 };
 
-TEST_F(LinkCut, LosesNothingWhenCutOnTheWayToTheServer) { Sweep(0, true, {}); }
-TEST_F(LinkCut, LosesNothingWhenCutOnTheWayToTheClient) { Sweep(0, false, {}); }
-TEST_F(LinkCut, LosesNothingWhenResetOnTheWayToTheServer) { Sweep(0, true, {.reset = true}); }
-TEST_F(LinkCut, LosesNothingWhenResetOnTheWayToTheClient) { Sweep(0, false, {.reset = true}); }
+TEST_F(LinkCut, LosesNothingWhenCutOnTheWayToTheServer) { Sweep(kControl, true, {}); }
+TEST_F(LinkCut, LosesNothingWhenCutOnTheWayToTheClient) { Sweep(kControl, false, {}); }
+TEST_F(LinkCut, LosesNothingWhenResetOnTheWayToTheServer) {
+  Sweep(kControl, true, {.reset = true});
+}
+TEST_F(LinkCut, LosesNothingWhenResetOnTheWayToTheClient) {
+  Sweep(kControl, false, {.reset = true});
+}
+TEST_F(LinkCut, LosesNothingWhenBulkIsCutOnTheWayToTheServer) { Sweep(kBulk, true, {}); }
+TEST_F(LinkCut, LosesNothingWhenBulkIsCutOnTheWayToTheClient) { Sweep(kBulk, false, {}); }
+TEST_F(LinkCut, LosesNothingWhenBulkIsResetOnTheWayToTheServer) {
+  Sweep(kBulk, true, {.reset = true});
+}
+TEST_F(LinkCut, LosesNothingWhenBulkIsResetOnTheWayToTheClient) {
+  Sweep(kBulk, false, {.reset = true});
+}
+
+// One direction ends, the other one stays open.
+TEST_F(LinkCut, LosesNothingWhenOneDirectionEnds) {
+  for (const int which : {kControl, kBulk}) {
+    for (const bool to_server : {false, true}) {
+      Sweep(which, to_server, {.half_close = true}, /*sampled=*/10);
+    }
+  }
+}
 
 // The control link is cut again and again; every connection gets a little further.
 TEST_F(LinkCut, LosesNothingWhenManyConnectionsAreCut) {

@@ -23,8 +23,10 @@
 
 #include "penstock/base/clock.h"
 #include "penstock/base/status.h"
+#include "penstock/base/termination_received.h"
 #include "penstock/remote/link/credentials.h"
 #include "penstock/remote/link/frame.h"
+#include "penstock/remote/link/grpc_log.h"
 #include "penstock/remote/link/polling_threads.h"
 #include "penstock/remote/link/reliable_link.h"
 #include "penstock/remote/link/stream.h"
@@ -33,9 +35,13 @@
 namespace penstock::remote {
 namespace {
 
-constexpr double kHelloAnswerSeconds = 10;
 constexpr double kFirstBackoffSeconds = 0.1;
 constexpr double kLongestBackoffSeconds = 5;
+constexpr auto kTerminationPoll = std::chrono::milliseconds(200);
+constexpr double kTerminationSeconds =
+    2;  // after SIGTERM a lost connection has this time to come back
+// Part of connect_seconds in which a first connection tries an address where nobody is.
+constexpr double kPartForNobody = 0.25;
 
 double Now() { return base::Clock::Real()->Seconds(); }
 
@@ -63,14 +69,17 @@ std::string UserName() {
 }
 
 std::shared_ptr<grpc::Channel> OpenChannel(const Endpoint& endpoint,
-                                           const ClientCredentials& credentials) {
+                                           const ClientCredentials& credentials,
+                                           double keepalive_seconds) {
+  QuietGrpcLog();
+  const int keepalive = static_cast<int>(std::clamp(keepalive_seconds * 1e3, 1.0, 1e9));
   grpc::ChannelArguments arguments;
   // A connection of its own for each link.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(static_cast<int>(2 * kMaxMessageBytes));
   arguments.SetMaxSendMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, keepalive);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   if (!endpoint.secure) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -108,6 +117,17 @@ bool IsHandshakeFailure(const absl::Status& status) {
          absl::StrContains(status.message(), "Hostname Verification Check failed");
 }
 
+// A server that answers, but not as a worker. gRPC reports it as UNAVAILABLE, too.
+bool IsOtherServer(const absl::Status& status) {
+  return absl::StrContains(status.message(), "http1.x server");
+}
+
+// Nothing is there: a refused port, a name without an address. A worker that starts just now is worth a few attempts.
+bool IsNobodyThere(const absl::Status& status) {
+  return absl::StrContains(status.message(), "Connection refused") ||
+         absl::StrContains(status.message(), "DNS resolution failed");
+}
+
 // Whether another attempt can end differently.
 bool IsTransient(const absl::Status& status) {
   switch (status.code()) {
@@ -117,7 +137,7 @@ bool IsTransient(const absl::Status& status) {
     case absl::StatusCode::kInvalidArgument:
       return false;
     default:
-      return !IsHandshakeFailure(status);
+      return !IsHandshakeFailure(status) && !IsOtherServer(status);
   }
 }
 
@@ -131,7 +151,7 @@ absl::Status ConnectionError(const Endpoint& endpoint, const absl::Status& statu
         "plaintext (",
         status.message(), ")"));
   }
-  if (absl::IsUnimplemented(status)) {
+  if (absl::IsUnimplemented(status) || IsOtherServer(status)) {
     return absl::UnimplementedError(
         absl::StrCat(where, ": the server there is no Penstock worker (", status.message(), ")"));
   }
@@ -215,7 +235,14 @@ class ClientSession : public SessionLinks {
     for (LinkConnector* connector : {&control_, &bulk_}) {
       connector->Begin(std::max(0.0, options_.connect_seconds - (Now() - begin)));
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return connected_ > 0 || given_up_; });
+      const auto answered = [&] { return connected_ > 0 || given_up_; };
+      while (!changed_.wait_for(lock, kTerminationPoll, answered)) {
+        // The first SIGTERM is a flag, and the wait may be as long as a lease.
+        if (again_ == Opening::kAgain && base::TerminationReceived()) {
+          return absl::CancelledError(absl::StrCat(
+              "SIGTERM was received while waiting for the worker at ", endpoint_.target));
+        }
+      }
       if (given_up_) return *given_up_;
       connected_ = 0;
     }
@@ -233,6 +260,8 @@ class ClientSession : public SessionLinks {
   PollingThreads& threads() { return *threads_; }
   const Endpoint& endpoint() const { return endpoint_; }
   const ClientCredentials& credentials() const { return credentials_; }
+
+  double keepalive_seconds() const { return options_.keepalive_seconds; }
 
   double reconnect_seconds() override {
     if (options_.reconnect_seconds > 0) return options_.reconnect_seconds;
@@ -252,6 +281,7 @@ class ClientSession : public SessionLinks {
     hello.set_take_over(options_.take_over);
     hello.set_devices(options_.devices);
     hello.set_opening(opening_);
+    if (const char* const training = std::getenv(kTrainingVariable)) hello.set_training(training);
     std::lock_guard lock(mutex_);
     hello.set_session(id_);
     return hello;
@@ -408,12 +438,13 @@ void LinkConnector::Try() {
     ++attempts_;
     remaining = std::max(0.05, since_ + limit_seconds_ - Now());
     attempt->stream = std::make_shared<ClientStream>(
-        session_.threads(), OpenChannel(session_.endpoint(), session_.credentials()),
+        session_.threads(),
+        OpenChannel(session_.endpoint(), session_.credentials(), session_.keepalive_seconds()),
         kConnectMethod, session_.credentials().token);
     attempt_ = attempt;
   }
   const std::shared_ptr<ClientStream> stream = attempt->stream;
-  const double seconds = std::min(kHelloAnswerSeconds, remaining);
+  const double seconds = std::min(session_.keepalive_seconds() / 2, remaining);
   attempt->deadline = session_.threads().After(seconds, [stream, seconds] {
     stream->Break(absl::DeadlineExceededError(absl::StrFormat("no answer within %.1f s", seconds)));
   });
@@ -498,7 +529,11 @@ void LinkConnector::TryLater(const absl::Status& error) {
   const double elapsed = Now() - since_;
   backoff_ = backoff_ == 0 ? kFirstBackoffSeconds : std::min(backoff_ * 2, kLongestBackoffSeconds);
   const double wait = backoff_ * std::uniform_real_distribution<double>(0.8, 1.2)(jitter_);
-  if (elapsed >= limit_seconds_) {
+  const bool first = !connected_before_ && opening_ == Opening::kFirst;
+  const double limit = limit_seconds_ * (first && IsNobodyThere(error) ? kPartForNobody : 1);
+  // A program that was asked to end has some 30 s, and something better to do with them than to wait.
+  const bool terminated = elapsed >= kTerminationSeconds && base::TerminationReceived();
+  if (elapsed >= limit || terminated) {
     const std::string tried = absl::StrFormat("%d attempts in %.1f s; the last one: %s", attempts_,
                                               elapsed, std::string(error.message()));
     const absl::Status reason = absl::UnavailableError(
@@ -510,8 +545,7 @@ void LinkConnector::TryLater(const absl::Status& error) {
     return session_.OnGivenUp(reason);
   }
   lock.unlock();
-  session_.threads().After(std::min(wait, std::max(0.0, limit_seconds_ - elapsed)),
-                           [this] { Try(); });
+  session_.threads().After(std::min(wait, std::max(0.0, limit - elapsed)), [this] { Try(); });
 }
 
 }  // namespace
@@ -520,6 +554,11 @@ absl::StatusOr<std::unique_ptr<SessionLinks>> ConnectLinks(const RemoteOptions& 
                                                            const DeviceClient::Receivers& receivers,
                                                            Opening opening) {
   PENSTOCK_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(options.address));
+  if (opening == Opening::kFirst) {
+    PENSTOCK_ASSIGN_OR_RETURN(const HostPort where, SplitHostPort(endpoint.target));
+    PENSTOCK_RETURN_IF_ERROR(
+        base::WithContext(CheckHost(where.host), absl::StrCat("worker at ", endpoint.target)));
+  }
   PENSTOCK_ASSIGN_OR_RETURN(ClientCredentials credentials,
                             MakeClientCredentials(options, endpoint));
   auto session = std::make_unique<ClientSession>(options, std::move(endpoint),
@@ -528,8 +567,11 @@ absl::StatusOr<std::unique_ptr<SessionLinks>> ConnectLinks(const RemoteOptions& 
   return session;
 }
 
-absl::StatusOr<DescribeReply> DescribeWorker(const RemoteOptions& options) {
-  PENSTOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(options.address));
+namespace {
+
+// Calls a method with one request and one reply; returns the reply's bytes.
+absl::StatusOr<std::string> CallUnary(const RemoteOptions& options, const Endpoint& endpoint,
+                                      const char* method, const std::string& bytes) {
   PENSTOCK_ASSIGN_OR_RETURN(const ClientCredentials credentials,
                             MakeClientCredentials(options, endpoint));
   grpc::ClientContext context;
@@ -539,11 +581,11 @@ absl::StatusOr<DescribeReply> DescribeWorker(const RemoteOptions& options) {
   if (!credentials.token.empty()) {
     context.AddMetadata("authorization", absl::StrCat("Bearer ", credentials.token));
   }
-  grpc::GenericStub stub(OpenChannel(endpoint, credentials));
+  grpc::GenericStub stub(OpenChannel(endpoint, credentials, options.keepalive_seconds));
   grpc::CompletionQueue queue;
-  const grpc::Slice empty;
-  const grpc::ByteBuffer request(&empty, 1);
-  const auto call = stub.PrepareUnaryCall(&context, kDescribeMethod, request, &queue);
+  const grpc::Slice slice(bytes);
+  const grpc::ByteBuffer request(&slice, 1);
+  const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
   grpc::ByteBuffer answer;
   grpc::Status status;
   call->StartCall();
@@ -554,14 +596,40 @@ absl::StatusOr<DescribeReply> DescribeWorker(const RemoteOptions& options) {
   queue.Shutdown();
   while (queue.Next(&tag, &ok)) continue;
   if (!status.ok()) return ConnectionError(endpoint, FromGrpc(status));
-  std::string bytes;
-  for (const Slice& slice : SlicesOf(answer)) {
-    bytes.append(reinterpret_cast<const char*>(slice.data), slice.size);
+  std::string reply;
+  for (const Slice& part : SlicesOf(answer)) {
+    reply.append(reinterpret_cast<const char*>(part.data), part.size);
   }
+  return reply;
+}
+
+absl::Status MalformedReply(const Endpoint& endpoint) {
+  return absl::DataLossError(absl::StrCat("worker at ", endpoint.target, ": malformed reply"));
+}
+
+}  // namespace
+
+absl::StatusOr<DescribeReply> DescribeWorker(const RemoteOptions& options) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(options.address));
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string bytes,
+                            CallUnary(options, endpoint, kDescribeMethod, ""));
   DescribeReply reply;
-  if (!reply.ParseFromString(bytes)) {
-    return absl::DataLossError(
-        absl::StrCat("worker at ", endpoint.target, ": malformed description"));
+  if (!reply.ParseFromString(bytes)) return MalformedReply(endpoint);
+  return reply;
+}
+
+absl::StatusOr<TrainingReply> CallTraining(const RemoteOptions& options, TrainingRequest request) {
+  PENSTOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(options.address));
+  char host[256] = {};
+  if (gethostname(host, sizeof(host) - 1) == 0) request.set_host(host);
+  request.set_user(UserName());
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string bytes, CallUnary(options, endpoint, kTrainingMethod,
+                                                               request.SerializeAsString()));
+  TrainingReply reply;
+  if (!reply.ParseFromString(bytes)) return MalformedReply(endpoint);
+  if (reply.status().code() != 0) {
+    return absl::Status(static_cast<absl::StatusCode>(reply.status().code()),
+                        reply.status().message());
   }
   return reply;
 }

@@ -31,7 +31,8 @@ enum class Opening {
 // Says Hello on both links. Receivers must outlive the result; their first message may arrive before
 // ConnectLinks returns. Destroying the result closes both links (LinkReceiver::OnClosed is called).
 //
-// Errors: UNAVAILABLE after connect_seconds, with what was tried; UNAUTHENTICATED, PERMISSION_DENIED: the
+// Errors: UNAVAILABLE after connect_seconds, with what was tried, or after a quarter of them if nobody listens there;
+// NOT_FOUND: the host name is unknown; UNIMPLEMENTED: the server there is no worker; UNAUTHENTICATED, PERMISSION_DENIED: the
 // credentials; INVALID_ARGUMENT: the address, or plaintext to an address that is not loopback;
 // FAILED_PRECONDITION: no common protocol version; and whatever the worker rejects the session with.
 absl::StatusOr<std::unique_ptr<SessionLinks>> ConnectLinks(const RemoteOptions& options,
@@ -41,5 +42,9 @@ absl::StatusOr<std::unique_ptr<SessionLinks>> ConnectLinks(const RemoteOptions& 
 // What a worker says about itself and its sessions, without opening one. It waits at most
 // connect_seconds.
 absl::StatusOr<DescribeReply> DescribeWorker(const RemoteOptions& options);
+
+// Starts, follows or stops a training that the worker runs; sets the request's host and user. The reply's status is
+// returned. UNIMPLEMENTED: the worker is an older one.
+absl::StatusOr<TrainingReply> CallTraining(const RemoteOptions& options, TrainingRequest request);
 
 }  // namespace penstock::remote

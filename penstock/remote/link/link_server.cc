@@ -12,14 +12,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/auth_context.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
 #include "penstock/base/status.h"
+#include "penstock/remote/link/client_certificates.h"
 #include "penstock/remote/link/credentials.h"
 #include "penstock/remote/link/frame.h"
+#include "penstock/remote/link/grpc_log.h"
+#include "penstock/remote/link/health.h"
 #include "penstock/remote/link/listener.h"
 #include "penstock/remote/link/polling_threads.h"
 #include "penstock/remote/link/server_session.h"
@@ -31,6 +33,7 @@ namespace {
 
 constexpr size_t kRememberedSessions = 256;  // ended ones, to say why
 constexpr int kWaitingCalls = 4;             // accepted ahead of clients
+constexpr size_t kMaxUnaryBytes = size_t{1} << 20;
 
 // "ipv4:127.0.0.1:53124" or "ipv6:%5B::1%5D:53124" without the scheme and the escapes.
 std::string PeerAddress(const std::string& peer) {
@@ -45,6 +48,14 @@ grpc::ByteBuffer HelloReplyBuffer(const HelloReply& reply) {
   AppendFrame(FrameType::kHelloReply, 0, 0, reply.SerializeAsString(), 0, 0, &text);
   const grpc::Slice slice(text);
   return grpc::ByteBuffer(&slice, 1);
+}
+
+std::string BytesOfBuffer(const grpc::ByteBuffer& buffer) {
+  std::string bytes;
+  for (const Slice& slice : SlicesOf(buffer)) {
+    bytes.append(reinterpret_cast<const char*>(slice.data), slice.size);
+  }
+  return bytes;
 }
 
 absl::StatusOr<Hello> ParseHello(const grpc::ByteBuffer& buffer) {
@@ -87,11 +98,14 @@ class LinkServer::Impl {
   absl::StatusOr<Peer> Authenticate(const grpc::ServerContextBase& context) const;
 
  private:
+  absl::StatusOr<Peer> Identify(const grpc::ServerContextBase& context) const;
   using SessionPtr = std::shared_ptr<ServerSession>;
 
   void AcceptCall();
   void OnCall(const std::shared_ptr<ServerStream>& stream);
-  void OnDescribe(const std::shared_ptr<ServerStream>& stream, const Peer& peer);
+  void OnUnary(const std::shared_ptr<ServerStream>& stream,
+               std::function<std::string(const std::string& request)> answer);
+  std::string AnswerTraining(const std::string& bytes, const Peer& peer);
   void OnConnect(const std::shared_ptr<ServerStream>& stream, const Peer& peer);
   void OnHello(const std::shared_ptr<ServerStream>& stream, const Hello& hello, const Peer& peer);
   void Reject(const std::shared_ptr<ServerStream>& stream, const Peer& peer,
@@ -107,7 +121,9 @@ class LinkServer::Impl {
   LinkServerHandler* const handler_;
   LimitedLog log_;
   std::string address_;
+  std::unique_ptr<ClientCertificates> authorities_;  // null: no certificates are checked
 
+  Health health_;
   grpc::AsyncGenericService service_;
   grpc::ServerCompletionQueue* queue_ = nullptr;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
@@ -127,17 +143,22 @@ class LinkServer::Impl {
 absl::Status LinkServer::Impl::Start() {
   PENSTOCK_ASSIGN_OR_RETURN(const HostPort where, SplitHostPort(options_.listen));
   PENSTOCK_ASSIGN_OR_RETURN(const auto credentials, MakeServerCredentials(options_, where.host));
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string authorities, ReadAuthorities(options_.client_ca));
+  if (!authorities.empty()) {
+    PENSTOCK_ASSIGN_OR_RETURN(authorities_, ClientCertificates::Make(authorities));
+  }
   PENSTOCK_ASSIGN_OR_RETURN(listener_,
                             Listener::Open({.host = where.host,
                                             .port = where.port,
                                             .tls = !options_.certificate.empty(),
                                             .max_connections = options_.max_connections,
                                             .first_bytes_seconds = options_.hello_seconds,
+                                            .first_call_seconds = 3 * options_.hello_seconds,
                                             .log = &log_}));
   const bool v6 = absl::StrContains(where.host, ":");
   address_ = absl::StrCat(v6 ? "[" : "", where.host, v6 ? "]:" : ":", listener_->port());
 
-  grpc::EnableDefaultHealthCheckService(true);
+  QuietGrpcLog();
   grpc::ServerBuilder builder;
   const auto milliseconds = [](double seconds) { return static_cast<int>(seconds * 1e3); };
   builder.SetMaxReceiveMessageSize(static_cast<int>(
@@ -147,7 +168,8 @@ absl::Status LinkServer::Impl::Start() {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
                              milliseconds(options_.keepalive_seconds));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
+  // Clients ask at most once a second; three pings that come faster end a connection.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 500);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                              milliseconds(options_.hello_seconds));
@@ -188,9 +210,10 @@ LinkServer::Impl::~Impl() {
   }
   for (const SessionPtr& session : sessions) session->WaitEnded();
   sessions.clear();
-  listener_.reset();
+  health_.End();
+  if (listener_) listener_->Stop();
   if (server_) server_->Shutdown(std::chrono::system_clock::now());
-  if (threads_) threads_->Stop();
+  if (threads_) threads_->Stop();  // calls use the listener until here
 }
 
 // ---- Calls ----
@@ -209,14 +232,29 @@ void LinkServer::Impl::AcceptCall() {
 }
 
 absl::StatusOr<Peer> LinkServer::Impl::Authenticate(const grpc::ServerContextBase& context) const {
+  const absl::StatusOr<Peer> peer = Identify(context);
+  if (peer.ok()) listener_->Trust(peer->address);
+  return peer;
+}
+
+absl::StatusOr<Peer> LinkServer::Impl::Identify(const grpc::ServerContextBase& context) const {
   Peer peer{.address = PeerAddress(context.peer()), .identity = {}};
   const auto auth = context.auth_context();
-  if (!options_.client_ca.empty() && auth && auth->IsPeerAuthenticated()) {
-    const std::vector<grpc::string_ref> names =
-        auth->FindPropertyValues(GRPC_X509_CN_PROPERTY_NAME);
-    peer.identity = absl::StrCat(
-        "certificate ", names.empty() ? "" : std::string(names[0].data(), names[0].size()));
-    return peer;
+  const auto property = [&](const char* name) {
+    const std::vector<grpc::string_ref> values = auth->FindPropertyValues(name);
+    return values.empty() ? std::string() : std::string(values[0].data(), values[0].size());
+  };
+  absl::Status certificate = absl::UnauthenticatedError(
+      "this worker needs a client certificate: set PENSTOCK_REMOTE_CERTIFICATE and "
+      "PENSTOCK_REMOTE_KEY to one that its --client-ca has signed");
+  if (authorities_ != nullptr && auth != nullptr) {
+    if (const std::string pem = property(GRPC_X509_PEM_CERT_PROPERTY_NAME); !pem.empty()) {
+      certificate = authorities_->Check(pem, property(GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME));
+      if (certificate.ok()) {
+        peer.identity = absl::StrCat("certificate ", property(GRPC_X509_CN_PROPERTY_NAME));
+        return peer;
+      }
+    }
   }
   if (!options_.token.empty()) {
     const auto& metadata = context.client_metadata();
@@ -232,13 +270,16 @@ absl::StatusOr<Peer> LinkServer::Impl::Authenticate(const grpc::ServerContextBas
     peer.identity = "token";
     return peer;
   }
-  if (!options_.client_ca.empty()) return absl::UnauthenticatedError("no client certificate");
+  if (authorities_ != nullptr) return certificate;
   peer.identity = "loopback";
   return peer;
 }
 
 void LinkServer::Impl::OnCall(const std::shared_ptr<ServerStream>& stream) {
   const absl::StatusOr<Peer> peer = Authenticate(stream->context());
+  if (Health::Has(stream->context().method())) {
+    return health_.OnCall(stream, *threads_, options_.hello_seconds);
+  }
   if (!peer.ok()) {
     log_.Stranger(absl::StrCat("rejected a client at ", PeerAddress(stream->context().peer()), ": ",
                                peer.status().message()));
@@ -246,28 +287,54 @@ void LinkServer::Impl::OnCall(const std::shared_ptr<ServerStream>& stream) {
   }
   const std::string& method = stream->context().method();
   if (method == kConnectMethod) return OnConnect(stream, *peer);
-  if (method == kDescribeMethod) return OnDescribe(stream, *peer);
+  if (method == kDescribeMethod) {
+    return OnUnary(stream, [this, peer = *peer](const std::string&) {
+      return handler_->Describe(peer).SerializeAsString();
+    });
+  }
+  if (method == kTrainingMethod) {
+    return OnUnary(stream, [this, peer = *peer](const std::string& request) {
+      return AnswerTraining(request, peer);
+    });
+  }
   log_.Stranger(
       absl::StrCat("rejected a call from ", peer->address, ": it is none of the worker's methods"));
   stream->Break(absl::UnimplementedError("the worker has no such method"));
 }
 
-void LinkServer::Impl::OnDescribe(const std::shared_ptr<ServerStream>& stream, const Peer& peer) {
+// A method with one request and one reply, which the handler answers.
+void LinkServer::Impl::OnUnary(const std::shared_ptr<ServerStream>& stream,
+                               std::function<std::string(const std::string& request)> answer) {
   const auto deadline = threads_->After(options_.hello_seconds, [stream] {
     stream->Break(absl::DeadlineExceededError("the request did not come in time"));
   });
-  stream->set_events({.opened = {},
-                      .bytes =
-                          [this, peer, deadline, stream](const grpc::ByteBuffer&) {
-                            PollingThreads::Cancel(deadline);
-                            const PollingThreads::Blocking blocking(*threads_);
-                            const std::string bytes = handler_->Describe(peer).SerializeAsString();
-                            const grpc::Slice slice(bytes);
-                            stream->Write(grpc::ByteBuffer(&slice, 1));
-                          },
-                      .written = [stream] { stream->Break(absl::OkStatus()); },
-                      .ended = {}});
+  stream->set_events(
+      {.opened = {},
+       .bytes =
+           [this, answer, deadline, stream](const grpc::ByteBuffer& buffer) {
+             PollingThreads::Cancel(deadline);
+             if (buffer.Length() > kMaxUnaryBytes) {
+               return stream->Break(absl::ResourceExhaustedError(absl::StrCat(
+                   "the request has ", buffer.Length(), " bytes; the limit is ", kMaxUnaryBytes)));
+             }
+             const PollingThreads::Blocking blocking(*threads_);
+             const grpc::Slice slice(answer(BytesOfBuffer(buffer)));
+             stream->Write(grpc::ByteBuffer(&slice, 1));
+           },
+       .written = [stream] { stream->Break(absl::OkStatus()); },
+       .ended = {}});
   stream->Read();
+}
+
+std::string LinkServer::Impl::AnswerTraining(const std::string& bytes, const Peer& peer) {
+  TrainingRequest request;
+  if (request.ParseFromString(bytes)) {
+    return handler_->Training(request, peer).SerializeAsString();
+  }
+  TrainingReply reply;
+  reply.mutable_status()->set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
+  reply.mutable_status()->set_message("the request is malformed");
+  return reply.SerializeAsString();
 }
 
 void LinkServer::Impl::OnConnect(const std::shared_ptr<ServerStream>& stream, const Peer& peer) {
@@ -432,7 +499,7 @@ void LinkServer::Impl::Drain(absl::string_view reason) {
     std::lock_guard lock(mutex_);
     draining_ = reason.empty() ? "it is draining" : std::string(reason);
   }
-  if (auto* health = server_->GetHealthCheckService()) health->SetServingStatus(false);
+  health_.Drain();
 }
 
 absl::Status LinkServer::Impl::EndSession(const std::string& id, const absl::Status& reason) {
@@ -449,6 +516,13 @@ double LinkServer::Impl::LeaseRemaining(const std::string& id) const {
 }
 
 // ---- LinkServer ----
+
+TrainingReply LinkServerHandler::Training(const TrainingRequest&, const Peer&) {
+  TrainingReply reply;
+  reply.mutable_status()->set_code(static_cast<int>(absl::StatusCode::kUnimplemented));
+  reply.mutable_status()->set_message("this worker runs no trainings");
+  return reply;
+}
 
 absl::StatusOr<std::unique_ptr<LinkServer>> LinkServer::Start(const LinkServerOptions& options,
                                                               LinkServerHandler* handler) {

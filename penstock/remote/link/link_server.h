@@ -99,6 +99,8 @@ class LinkServerHandler {
   virtual absl::Status ResumeSession(const std::string& session, const Hello& hello,
                                      const Peer& peer) = 0;
   virtual DescribeReply Describe(const Peer& peer) = 0;
+  // Starts, follows or stops a training that the worker runs. An error is in the reply's status.
+  virtual TrainingReply Training(const TrainingRequest& request, const Peer& peer);
 
   // Both links have a stream; at least one has none (the lease runs).
   virtual void SessionConnected(const std::string& session) { (void)session; }

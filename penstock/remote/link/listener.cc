@@ -13,9 +13,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include <fcntl.h>
+#include <linux/tcp.h>  // its tcp_info has tcpi_bytes_received
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -27,6 +27,12 @@ namespace penstock::remote {
 namespace {
 
 constexpr double kStrangerSeconds = 2;
+// What a stranger's connection may send. A Hello has 64 KiB at most; gRPC keeps much more than it receives of some
+// frames (pings: 60 times), and parses a header again with each of its parts.
+constexpr uint64_t kStrangerBytes = uint64_t{256} << 10;
+constexpr int kStrangerMilliseconds = 10;  // between looks at what strangers have sent
+// At the limit, a stranger's connection that is older makes room.
+constexpr double kRoomSeconds = 1;
 constexpr size_t kFirstBytes = 3;  // enough to tell HTTP/2 ("PRI"), TLS and others apart
 
 double Seconds() { return base::Clock::Real()->Seconds(); }
@@ -57,7 +63,14 @@ std::string PeerText(int fd) {
     getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof(host), port, sizeof(port),
                 NI_NUMERICHOST | NI_NUMERICSERV);
   }
-  return absl::StrCat(host, ":", port);
+  const bool v6 = std::strchr(host, ':') != nullptr;
+  return absl::StrCat(v6 ? "[" : "", host, v6 ? "]:" : ":", port);
+}
+
+uint64_t BytesReceived(int fd) {
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
 }
 
 bool LooksRight(const char* bytes, bool tls) {
@@ -109,10 +122,15 @@ class Listener::Impl {
         wake_(std::move(wake)),
         port_(port) {}
 
-  ~Impl() {
+  ~Impl() { Stop(); }
+
+  void Stop() {
     if (!thread_.joinable()) return;
-    const uint64_t one = 1;
-    (void)!write(wake_.get(), &one, sizeof(one));
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    Wake();
     thread_.join();
   }
 
@@ -130,12 +148,87 @@ class Listener::Impl {
     return absl::OkStatus();
   }
 
+  void Trust(const std::string& peer) {
+    {
+      std::lock_guard lock(mutex_);
+      newly_trusted_.push_back(peer);
+    }
+    Wake();
+  }
+
  private:
   // A connection before its first bytes.
   struct New {
     FileDescriptor fd;
     double deadline;
   };
+  // One that gRPC has; `copy` shares its socket.
+  struct Handed {
+    FileDescriptor copy;
+    std::string peer;
+    double since;
+    bool trusted = false;
+  };
+
+  void Wake() {
+    const uint64_t one = 1;
+    (void)!write(wake_.get(), &one, sizeof(one));
+  }
+
+  // Takes what other threads have said; false at the end.
+  bool Hear() {
+    uint64_t count;
+    (void)!read(wake_.get(), &count, sizeof(count));
+    std::vector<std::string> trusted;
+    {
+      std::lock_guard lock(mutex_);
+      if (stopping_) return false;
+      trusted.swap(newly_trusted_);
+    }
+    for (const std::string& peer : trusted) {
+      for (Handed& connection : open_) {
+        if (connection.peer == peer) connection.trusted = true;
+      }
+    }
+    return true;
+  }
+
+  void EndStranger(const Handed& connection, absl::string_view why) {
+    options_.log->Stranger(absl::StrCat("closed a connection from ", connection.peer, ": ", why));
+    shutdown(connection.copy.get(), SHUT_RDWR);  // gRPC sees that, and closes its descriptor
+  }
+
+  // Ends strangers that take too long or send too much. They leave open_ when the sockets are closed.
+  void WatchStrangers() {
+    const double now = Seconds();
+    for (const Handed& connection : open_) {
+      if (connection.trusted) continue;
+      if (now - connection.since > options_.first_call_seconds) {
+        EndStranger(connection, absl::StrCat("it made no call with credentials within ",
+                                             options_.first_call_seconds, " s"));
+      } else if (BytesReceived(connection.copy.get()) > kStrangerBytes) {
+        EndStranger(connection, absl::StrCat("it sent more than ", kStrangerBytes >> 10,
+                                             " KiB without a call with credentials"));
+      }
+    }
+  }
+
+  // At the limit of connections, takes away the oldest one that is a stranger's.
+  bool MakeRoom() {
+    const double latest = Seconds() - kRoomSeconds;
+    for (auto it = open_.begin(); it != open_.end(); ++it) {
+      if (it->trusted || it->since > latest) continue;
+      EndStranger(*it, "others need the room, and it made no call with credentials");
+      open_.erase(it);
+      return true;
+    }
+    if (new_.empty() || new_.front().deadline - options_.first_bytes_seconds > latest) return false;
+    options_.log->Stranger(absl::StrCat("closed a connection from ",
+                                        PeerText(new_.front().fd.get()),
+                                        ": others need the room, and it sent nothing"));
+    new_.erase(new_.begin());
+    return true;
+  }
 
   void Loop() {
     for (;;) {
@@ -144,22 +237,23 @@ class Listener::Impl {
       polled.push_back({accepting_ ? socket_.get() : -1, POLLIN, 0});
       for (const New& connection : new_) polled.push_back({connection.fd.get(), POLLIN, 0});
       // No events: only that gRPC or the peer has shut the connection down.
-      for (const FileDescriptor& copy : open_) polled.push_back({copy.get(), 0, 0});
+      for (const Handed& connection : open_) polled.push_back({connection.copy.get(), 0, 0});
       if (poll(polled.data(), polled.size(), Timeout()) < 0 && errno != EINTR) return;
-      if (polled[0].revents != 0) return;
+      if (polled[0].revents != 0 && !Hear()) return;
       accepting_ = true;
       std::vector<New> kept;
       for (size_t i = 0; i < new_.size(); ++i) {
         if (!Examine(new_[i], polled[2 + i].revents)) kept.push_back(std::move(new_[i]));
       }
-      std::vector<FileDescriptor> still_open;
+      std::vector<Handed> still_open;
       for (size_t i = 0; i < open_.size(); ++i) {
         if (polled[2 + new_.size() + i].revents == 0) still_open.push_back(std::move(open_[i]));
       }
-      for (FileDescriptor& fd : handed_over_) still_open.push_back(std::move(fd));
+      for (Handed& connection : handed_over_) still_open.push_back(std::move(connection));
       handed_over_.clear();
       new_ = std::move(kept);
       open_ = std::move(still_open);
+      WatchStrangers();
       if (polled[1].revents != 0) Accept();
     }
   }
@@ -171,8 +265,12 @@ class Listener::Impl {
     for (const New& connection : new_) {
       next = next < 0 ? connection.deadline : std::min(next, connection.deadline);
     }
-    if (next < 0) return -1;
-    return std::max(0, static_cast<int>((next - Seconds()) * 1e3) + 1);
+    int timeout = next < 0 ? -1 : std::max(0, static_cast<int>((next - Seconds()) * 1e3) + 1);
+    for (const Handed& connection : open_) {
+      if (connection.trusted) continue;
+      return timeout < 0 ? kStrangerMilliseconds : std::min(timeout, kStrangerMilliseconds);
+    }
+    return timeout;
   }
 
   void Accept() {
@@ -185,7 +283,8 @@ class Listener::Impl {
         accepting_ = false;  // for a moment: it would not get better at once
         return;
       }
-      if (new_.size() + open_.size() >= static_cast<size_t>(options_.max_connections)) {
+      if (new_.size() + open_.size() >= static_cast<size_t>(options_.max_connections) &&
+          !MakeRoom()) {
         options_.log->Stranger(absl::StrCat("closed a connection from ", PeerText(fd.get()),
                                             ": the limit of ", options_.max_connections,
                                             " connections is reached"));
@@ -234,7 +333,7 @@ class Listener::Impl {
     // A copy, to see the end: gRPC shuts the connection down before it closes its descriptor.
     FileDescriptor copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
     if (copy.get() < 0) return true;
-    handed_over_.push_back(std::move(copy));
+    handed_over_.push_back({std::move(copy), PeerText(fd.get()), Seconds()});
     take_(fd.Release());
     return true;
   }
@@ -245,7 +344,11 @@ class Listener::Impl {
   std::function<void(int)> take_;
   bool accepting_ = true;
   std::vector<New> new_;
-  std::vector<FileDescriptor> open_, handed_over_;
+  std::vector<Handed> open_, handed_over_;  // in the order of `since`
+
+  std::mutex mutex_;
+  bool stopping_ = false;
+  std::vector<std::string> newly_trusted_;
   std::thread thread_;
 };
 
@@ -256,6 +359,9 @@ int Listener::fd() const { return impl_->fd(); }
 absl::Status Listener::Start(std::function<void(int)> take) {
   return impl_->Start(std::move(take));
 }
+
+void Listener::Stop() { impl_->Stop(); }
+void Listener::Trust(const std::string& peer) { impl_->Trust(peer); }
 
 absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const Options& options) {
   const std::string where = absl::StrCat(options.host, ":", options.port);
@@ -284,7 +390,7 @@ absl::StatusOr<std::unique_ptr<Listener>> Listener::Open(const Options& options)
   const int port =
       ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
                                         : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
-  FileDescriptor wake(eventfd(0, EFD_CLOEXEC));
+  FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (wake.get() < 0) {
     return absl::ResourceExhaustedError(
         absl::StrCat("cannot listen on ", where, ": ", std::strerror(errno)));

@@ -2,7 +2,9 @@
 //
 // It looks at the first bytes of a connection before gRPC does: what does not begin with HTTP/2 (or TLS, on
 // a server with certificates) is closed, and so is what sends nothing for a while or exceeds the number of
-// connections. Each is one line for the log, and such lines are limited.
+// connections. A connection that was handed over is a stranger's until it makes a call with credentials (Trust):
+// it ends after a while, or when it has sent more than such a call takes, whatever it sends. At the limit, a new
+// connection takes the place of a stranger's. Each is one line for the log, and such lines are limited.
 #pragma once
 
 #include <functional>
@@ -35,6 +37,7 @@ class Listener {
     bool tls = false;
     int max_connections = 256;
     double first_bytes_seconds = 10;
+    double first_call_seconds = 30;  // from the first bytes to a call with credentials
     LimitedLog* log = nullptr;
   };
   // UNAVAILABLE if the address cannot be bound.
@@ -46,6 +49,11 @@ class Listener {
   int fd() const;
   // Begins to accept; `take` gets each connection's descriptor, on the thread of the listener.
   absl::Status Start(std::function<void(int fd)> take);
+  // Accepts no more. `take` is not called afterwards.
+  void Stop();
+  // The connection from this address ("127.0.0.1:53124", "[::1]:53124") has made a call with credentials.
+  // Thread-safe.
+  void Trust(const std::string& peer);
 
  private:
   class Impl;

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -27,6 +28,9 @@
 
 namespace penstock::remote {
 namespace security_test {
+
+// More than a test may take: an error comes before.
+constexpr double kForever = 10000;
 
 class TemporaryFolder {
  public:
@@ -71,7 +75,9 @@ struct Session {
 };
 
 absl::StatusOr<std::unique_ptr<Session>> Open(RemoteOptions options) {
-  if (options.connect_seconds > 5) options.connect_seconds = 5;
+  if (options.connect_seconds > 5 && options.connect_seconds < kForever) {
+    options.connect_seconds = 5;
+  }
   options.note = [](absl::string_view) {};
   auto session = std::make_unique<Session>();
   PENSTOCK_ASSIGN_OR_RETURN(session->links, ConnectLinks(options, {.control = &session->control,
@@ -175,15 +181,36 @@ TEST_F(LinkSecurity, ConnectsByCertificatesOfBothSides) {
                               .certificate = dir + "/client.pem",
                               .key = dir + "/client.key"});
   EXPECT_TRUE(absl::IsUnauthenticated(stranger.status())) << stranger.status();
-  // The client's is, and there is none.
-  EXPECT_FALSE(Open({.address = Address(true),
-                     .ca = dir + "/ca.pem",
-                     .certificate = other + "/client.pem",
-                     .key = other + "/client.key",
-                     .connect_seconds = 0.3})
-                   .ok());
-  EXPECT_FALSE(
-      Open({.address = Address(true), .ca = dir + "/ca.pem", .connect_seconds = 0.3}).ok());
+  // The client's is, and there is none: the worker says so at once.
+  const auto wrong = Open({.address = Address(true),
+                           .ca = dir + "/ca.pem",
+                           .certificate = other + "/client.pem",
+                           .key = other + "/client.key",
+                           .connect_seconds = kForever});
+  EXPECT_TRUE(absl::IsUnauthenticated(wrong.status())) << wrong.status();
+  EXPECT_TRUE(absl::StrContains(wrong.status().message(), "--client-ca has signed"))
+      << wrong.status();
+  const auto none =
+      Open({.address = Address(true), .ca = dir + "/ca.pem", .connect_seconds = kForever});
+  EXPECT_TRUE(absl::IsUnauthenticated(none.status())) << none.status();
+  EXPECT_TRUE(absl::StrContains(none.status().message(), "needs a client certificate"))
+      << none.status();
+  // A worker's certificate is none for clients, although the authority has signed it.
+  const auto purpose = Open({.address = Address(true),
+                             .ca = dir + "/ca.pem",
+                             .certificate = dir + "/server.pem",
+                             .key = dir + "/server.key",
+                             .connect_seconds = kForever});
+  EXPECT_TRUE(absl::IsUnauthenticated(purpose.status())) << purpose.status();
+  for (const auto& status :
+       {DescribeWorker({.address = Address(true), .ca = dir + "/ca.pem"}).status(),
+        DescribeWorker({.address = Address(true),
+        .ca = dir + "/ca.pem",
+        .certificate = other + "/client.pem",
+        .key = other + "/client.key"})
+            .status()}) {
+    EXPECT_TRUE(absl::IsUnauthenticated(status)) << status;
+  }
   EXPECT_EQ(handler_.opened(), 1);
   ExpectWorks(**good);
 }
@@ -240,6 +267,57 @@ TEST_F(LinkSecurity, BoundsTheNumberOfConnections) {
   const auto again = Open({.address = Address()});
   EXPECT_TRUE(again.ok()) << again.status();
   EXPECT_LE(log_.lines().size(), 5u);
+}
+
+// The preface of HTTP/2 and empty settings; no call.
+const char kBegin[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+
+std::string Begin() { return std::string(kBegin, sizeof(kBegin) - 1); }
+
+TEST_F(LinkSecurity, EndsConnectionsWithoutACall) {
+  ASSERT_TRUE(Start({.hello_seconds = 0.1}).ok());
+  const auto session = Open({.address = Address()});
+  ASSERT_TRUE(session.ok()) << session.status();
+  ExpectClosed(port(), Begin());
+  log_.WaitFor("it made no call with credentials within 0.3 s");
+  ExpectWorks(**session);
+}
+
+// gRPC keeps 60 times the bytes of pings: 200,000 of them took 200 MB.
+TEST_F(LinkSecurity, EndsStrangersThatSendMuch) {
+  ASSERT_TRUE(Start({}).ok());
+  const auto session = Open({.address = Address()});
+  ASSERT_TRUE(session.ok()) << session.status();
+  // A header that never ends.
+  std::string bytes = Begin() + std::string("\0\0\x08\1\0\0\0\0\1\0\1x\x7f\x80\x80\x80\x20", 17);
+  for (int i = 0; i < 200; ++i) {
+    bytes += std::string("\0\x1f\x40\x09\0\0\0\0\1", 9) + std::string(8000, 'v');
+  }
+  ExpectClosed(port(), bytes);
+  log_.WaitFor("it sent more than 256 KiB without a call with credentials");
+  // Who has credentials may.
+  ASSERT_TRUE(
+      (*session)->links->bulk().Send({.payload = {SliceOf(std::string(4000000, 'x'))}}).ok());
+  EXPECT_EQ(handler_.session(0).bulk.WaitForMessages(1)[0].size(), 4000001u);
+  ExpectWorks(**session);
+}
+
+TEST_F(LinkSecurity, ClientsTakeTheRoomOfStrangers) {
+  ASSERT_TRUE(Start({.max_connections = 6}).ok());
+  const auto session = Open({.address = Address()});
+  ASSERT_TRUE(session.ok()) << session.status();
+  std::vector<int> strangers;
+  for (int i = 0; i < 10; ++i) {
+    strangers.push_back(ConnectTo(port()));
+    const std::string bytes = i % 2 == 0 ? Begin() : "";
+    (void)!send(strangers.back(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  log_.WaitFor("the limit of 6 connections is reached");
+  const auto another = Open({.address = Address()});
+  ASSERT_TRUE(another.ok()) << another.status();
+  ExpectWorks(**another);
+  ExpectWorks(**session);
+  for (const int fd : strangers) close(fd);
 }
 
 // One stream, as a client of another make opens it.
@@ -427,6 +505,75 @@ TEST_F(LinkSecurity, TellsHoldersOfCertificatesAndTokensApart) {
   ASSERT_TRUE(theirs.ok()) << theirs.status();
   EXPECT_EQ(handler_.session(0).peer.identity, "certificate penstock client");
   EXPECT_EQ(handler_.session(1).peer.identity, "token");
+}
+
+// ---- Wrong addresses: each is one sentence, long before connect_seconds ----
+
+// Listens, and answers each connection with these bytes.
+class OtherServer {
+ public:
+  explicit OtherServer(std::string answer) : answer_(std::move(answer)) {
+    socket_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(socket_, 16), 0);
+    EXPECT_EQ(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { Serve(); });
+  }
+  ~OtherServer() {
+    shutdown(socket_, SHUT_RDWR);
+    thread_.join();
+    close(socket_);
+  }
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+ private:
+  void Serve() {
+    for (int fd; (fd = accept(socket_, nullptr, nullptr)) >= 0;) {
+      char bytes[64];
+      (void)!recv(fd, bytes, sizeof(bytes), 0);
+      (void)!send(fd, answer_.data(), answer_.size(), MSG_NOSIGNAL);
+      shutdown(fd, SHUT_WR);
+      while (recv(fd, bytes, sizeof(bytes), 0) > 0) continue;
+      close(fd);
+    }
+  }
+  const std::string answer_;
+  int socket_ = -1, port_ = 0;
+  std::thread thread_;
+};
+
+TEST_F(LinkSecurity, SaysThatAnHttpServerIsNoWorker) {
+  OtherServer server("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+  const absl::Status status =
+      Open({.address = "grpc://" + server.address(), .connect_seconds = kForever}).status();
+  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "is no Penstock worker")) << status;
+  EXPECT_TRUE(
+      absl::IsUnimplemented(DescribeWorker({.address = "grpc://" + server.address()}).status()));
+}
+
+// A port that refuses is tried for a quarter of the time, a worker may be about to start; so is an unknown name if
+// the name server does not answer either.
+TEST_F(LinkSecurity, GivesUpEarlyWhereNobodyListens) {
+  std::string address;
+  {
+    OtherServer server("");
+    address = server.address();
+  }
+  for (const std::string& nobody : {address, std::string("host.invalid:1")}) {
+    const absl::Status status =
+        Open({.address = "grpc://" + nobody, .connect_seconds = 4}).status();
+    EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsNotFound(status)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), nobody)) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "attempts in") ||
+                absl::StrContains(status.message(), "is unknown"))
+        << status;
+  }
 }
 
 }  // namespace security_test

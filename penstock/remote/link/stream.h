@@ -23,6 +23,9 @@ namespace penstock::remote {
 // The name of the streaming method that carries a link, and of the unary method.
 inline constexpr char kConnectMethod[] = "/penstock.remote.Worker/Connect";
 inline constexpr char kDescribeMethod[] = "/penstock.remote.Worker/Describe";
+inline constexpr char kTrainingMethod[] = "/penstock.remote.Worker/Training";
+// In the environment of a training's process: its id, for Hello.
+inline constexpr char kTrainingVariable[] = "PENSTOCK_REMOTE_TRAINING";
 
 // The memory of a received buffer, without a copy.
 std::vector<Slice> SlicesOf(const grpc::ByteBuffer& buffer);

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -27,6 +28,9 @@ namespace {
 
 using ProxyClock = std::chrono::steady_clock;
 
+// Bytes that a direction holds before it stops reading.
+constexpr size_t kMaxWaiting = size_t{64} << 20;
+
 sockaddr_in Loopback(int port) {
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -43,8 +47,11 @@ struct Relay {
   };
   int from = -1, to = -1;
   int64_t cut = -1, stall = -1;
-  int64_t forwarded = 0;  // read from `from`
+  std::optional<ProxyClock::time_point> stall_end;  // once it has stalled
+  ProxyClock::time_point free = {};                 // when a slow line can take the next byte
+  int64_t forwarded = 0;                            // read from `from`
   std::deque<Part> parts;
+  size_t waiting = 0;      // bytes of `parts`
   bool ended = false;      // no more bytes will be read
   bool half_sent = false;  // `to` was told the end
 };
@@ -52,9 +59,14 @@ struct Relay {
 struct Connection {
   int index = 0;
   Fault fault;
+  ProxyClock::time_point end = ProxyClock::time_point::max();
   int client = -1, server = -1;
   Relay to_server, to_client;
 };
+
+ProxyClock::duration ProxySeconds(double seconds) {
+  return std::chrono::duration_cast<ProxyClock::duration>(std::chrono::duration<double>(seconds));
+}
 
 void EndSocket(int fd, bool reset) {
   if (reset) {
@@ -138,7 +150,9 @@ class FaultProxy::Impl {
       std::vector<pollfd> polled = {{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
       int timeout = -1;
       for (const auto& connection : open_) {
+        if (connection->end != ProxyClock::time_point::max()) WakeAt(connection->end, &timeout);
         for (Relay* relay : {&connection->to_server, &connection->to_client}) {
+          EndStall(connection->fault, *relay, &timeout);
           polled.push_back({WantsRead(*relay) ? relay->from : -1, POLLIN, 0});
           const bool due = IsDue(*relay, &timeout);
           polled.push_back({due ? relay->to : -1, POLLOUT, 0});
@@ -167,18 +181,34 @@ class FaultProxy::Impl {
   }
 
   static bool WantsRead(const Relay& relay) {
-    return !relay.ended && relay.parts.size() < 64 &&
+    // Whatever is on its way during a delay: the proxy limits no rate.
+    return !relay.ended && relay.waiting < kMaxWaiting &&
            (relay.stall < 0 || relay.forwarded < relay.stall);
   }
 
   static bool IsDue(const Relay& relay, int* timeout) {
     if (relay.parts.empty()) return false;
-    const auto wait = relay.parts.front().due - ProxyClock::now();
-    if (wait <= ProxyClock::duration::zero()) return true;
-    const int milliseconds =
-        static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(wait).count()) + 1;
-    *timeout = *timeout < 0 ? milliseconds : std::min(*timeout, milliseconds);
+    if (relay.parts.front().due <= ProxyClock::now()) return true;
+    WakeAt(relay.parts.front().due, timeout);
     return false;
+  }
+
+  static void WakeAt(ProxyClock::time_point when, int* timeout) {
+    const auto wait =
+        std::chrono::duration_cast<std::chrono::milliseconds>(when - ProxyClock::now());
+    const int milliseconds = static_cast<int>(std::max<int64_t>(wait.count(), 0)) + 1;
+    *timeout = *timeout < 0 ? milliseconds : std::min(*timeout, milliseconds);
+  }
+
+  static void EndStall(const Fault& fault, Relay& relay, int* timeout) {
+    if (relay.stall < 0 || relay.forwarded < relay.stall || fault.stall_seconds <= 0) return;
+    const auto now = ProxyClock::now();
+    if (!relay.stall_end) relay.stall_end = now + ProxySeconds(fault.stall_seconds);
+    if (*relay.stall_end <= now) {
+      relay.stall = -1;
+    } else {
+      WakeAt(*relay.stall_end, timeout);
+    }
   }
 
   void Accept() {
@@ -214,6 +244,9 @@ class FaultProxy::Impl {
       connection->to_client.cut = fault.cut_to_client;
       connection->to_server.stall = fault.stall_to_server;
       connection->to_client.stall = fault.stall_to_client;
+      if (fault.end_after_seconds >= 0) {
+        connection->end = ProxyClock::now() + ProxySeconds(fault.end_after_seconds);
+      }
       open_.push_back(std::move(connection));
     }
   }
@@ -225,7 +258,8 @@ class FaultProxy::Impl {
 
   // False if the connection has ended.
   bool Serve(Connection& connection, const pollfd* polled) {
-    const bool alive = Pump(connection, connection.to_server, polled[0], polled[1]) &&
+    const bool over = connection.end <= ProxyClock::now();
+    const bool alive = !over && Pump(connection, connection.to_server, polled[0], polled[1]) &&
                        Pump(connection, connection.to_client, polled[2], polled[3]);
     {
       std::lock_guard lock(mutex_);
@@ -235,7 +269,7 @@ class FaultProxy::Impl {
       if (!alive) generations_.erase(&connection);
     }
     if (alive && !(connection.to_server.half_sent && connection.to_client.half_sent)) return true;
-    End(connection, connection.fault.reset);
+    End(connection, connection.fault.reset || over);
     return false;
   }
 
@@ -244,6 +278,9 @@ class FaultProxy::Impl {
     if (readable.fd >= 0 && readable.revents != 0) {
       size_t most = size_t{64} << 10;
       if (fault.bytes_per_turn > 0) most = static_cast<size_t>(fault.bytes_per_turn);
+      if (fault.bytes_per_second > 0) {
+        most = std::min(most, static_cast<size_t>(fault.bytes_per_second / 50 + 1));
+      }
       for (int64_t limit : {relay.cut, relay.stall}) {
         if (limit >= 0) {
           most = std::min(most, static_cast<size_t>(std::max<int64_t>(limit - relay.forwarded, 0)));
@@ -256,9 +293,13 @@ class FaultProxy::Impl {
       if (got > 0) {
         bytes.resize(static_cast<size_t>(got));
         relay.forwarded += got;
-        const auto delay = std::chrono::duration_cast<ProxyClock::duration>(
-            std::chrono::duration<double>(fault.delay_seconds));
-        relay.parts.push_back({ProxyClock::now() + delay, std::move(bytes)});
+        relay.waiting += bytes.size();
+        relay.free = std::max(relay.free, ProxyClock::now());
+        if (fault.bytes_per_second > 0) {
+          relay.free +=
+              ProxySeconds(static_cast<double>(got) / static_cast<double>(fault.bytes_per_second));
+        }
+        relay.parts.push_back({relay.free + ProxySeconds(fault.delay_seconds), std::move(bytes)});
       }
       if (relay.cut >= 0 && relay.forwarded >= relay.cut) relay.ended = true;
     }
@@ -268,6 +309,7 @@ class FaultProxy::Impl {
       const ssize_t sent = send(relay.to, bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent < 0 && errno == EAGAIN) break;
       if (sent < 0) return false;
+      relay.waiting -= static_cast<size_t>(sent);
       bytes.erase(0, static_cast<size_t>(sent));
       if (bytes.empty()) relay.parts.pop_front();
     }

@@ -23,10 +23,15 @@ struct Fault {
   bool reset = false;  // ends by RST instead of FIN
   // Ends only the direction that is cut; the other one goes on.
   bool half_close = false;
-  // Bytes after which nothing more is forwarded, by direction, while the connection stays open.
+  // Bytes after which nothing more is forwarded, by direction, while the connection stays open: for
+  // stall_seconds, then it goes on; 0: for ever.
   int64_t stall_to_server = -1, stall_to_client = -1;
-  double delay_seconds = 0;    // of every byte, in each direction
-  int64_t bytes_per_turn = 0;  // forwards at most so many at once; 0: no limit
+  double stall_seconds = 0;
+  double delay_seconds = 0;      // of every byte, in each direction
+  int64_t bytes_per_turn = 0;    // forwards at most so many at once; 0: no limit
+  int64_t bytes_per_second = 0;  // in each direction; 0: no limit
+  // Ends by RST so long after it began, wherever it is; negative: it does not.
+  double end_after_seconds = -1;
 };
 
 class FaultProxy {

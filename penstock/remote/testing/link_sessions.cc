@@ -126,6 +126,7 @@ void EchoHandler::SessionOpened(const std::string& session, Link* control, Link*
   opened.control_link = control;
   opened.bulk_link = bulk;
   opened.control.set_echo(control);
+  if (echo_bulk) opened.bulk.set_echo(bulk);
 }
 
 absl::Status EchoHandler::ResumeSession(const std::string& session, const Hello&, const Peer&) {

@@ -53,7 +53,8 @@ class RecordingReceiver : public LinkReceiver {
   bool hold_ = false;
 };
 
-// Opens any number of sessions, whose control link echoes; records what happens to them.
+// Opens any number of sessions, whose control link echoes (and the bulk link, if `echo_bulk`); records what happens
+// to them.
 class EchoHandler : public LinkServerHandler {
  public:
   struct Session {
@@ -67,6 +68,7 @@ class EchoHandler : public LinkServerHandler {
 
   int64_t lease_seconds = 600;
   uint64_t window = 0;
+  bool echo_bulk = false;
   absl::Status open_error;  // if not OK, of OpenSession
   absl::Status resume_error = absl::DataLossError("the worker was started again");
 

@@ -36,6 +36,8 @@ struct SessionLimits {
   int64_t max_uploads = 4096;                      // begun, not complete
   int64_t max_get_bytes = int64_t{4} << 30;  // on their way to the client; one tensor may exceed it
   int64_t max_feeds = 64;
+  // How long the end of a session waits for a feed that reads, or opens files; then the feed ends by itself.
+  double feed_end_seconds = 2;
 };
 
 struct DeviceSessionOptions {
@@ -48,7 +50,11 @@ struct DeviceSessionOptions {
 
 struct SessionStats {
   int64_t buffers = 0, buffer_bytes = 0, programs = 0, executions = 0;
+  // Time in which executions were in flight; of one whose results no reply carries only the dispatch.
+  double busy_seconds = 0;
   double last_request_seconds = 0;  // base clock
+  std::string activity = {};        // SessionInfo.activity
+  std::string last_error = {};      // SessionInfo.last_error
 };
 
 class SessionState;

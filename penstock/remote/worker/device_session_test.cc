@@ -457,5 +457,31 @@ TEST_F(DeviceSessionTest, TellsOfDraining) {
   EXPECT_EQ(message.notice().draining().deadline_seconds(), 30);
 }
 
+// Its text never comes: the chunks of that handle are a tensor's.
+TEST_F(DeviceSessionTest, RejectsAProgramWhoseTextWasUploadedAsATensor) {
+  Send(PutRequest(7, 1000, /*inlined=*/false));
+  Request compile = CompileRequest(7);
+  compile.mutable_compile()->mutable_program()->clear_text();
+  compile.mutable_compile()->set_text_bytes(1000);
+  compile.set_id(100);
+  Send(compile);
+  EXPECT_THAT(TextOf(NextReply()), HasSubstr("handle 7 is in use"));
+  SendChunk(7, 0, 1000, std::string(1000, 'x'));
+  EXPECT_TRUE(Call(GetRequest(7)).ok()) << "the tensor is there, and the requests go on";
+}
+
+TEST_F(DeviceSessionTest, SaysWhatItDoesAndItsLastError) {
+  EXPECT_EQ(session_->stats().activity, "opened");
+  EXPECT_EQ(session_->stats().last_error, "");
+  Request put = PutRequest(1, 4, /*inlined=*/true);
+  put.set_activity("training step 12 in epoch 1/3");
+  EXPECT_TRUE(Call(put, "abcd").ok());
+  EXPECT_EQ(session_->stats().activity, "training step 12 in epoch 1/3");
+  EXPECT_EQ(session_->stats().last_error, "");
+  EXPECT_FALSE(Call(GetRequest(99)).ok());
+  EXPECT_THAT(session_->stats().last_error, testing::AllOf(HasSubstr(" s ago: INVALID_ARGUMENT"),
+                                                           HasSubstr("unknown handle 99")));
+}
+
 }  // namespace device_session_test
 }  // namespace penstock::remote

@@ -86,8 +86,9 @@ absl::Status HandleCompile(SessionState& session, Call& call) {
   Compile& compile = *call.body.mutable_compile();
   const uint64_t request = call.body.id(), handle = compile.executable();
   if (request == 0) return absl::InvalidArgumentError("Compile without a request id");
+  PENSTOCK_RETURN_IF_ERROR(session.CheckNewHandles({&handle, 1}));
   PENSTOCK_ASSIGN_OR_RETURN(CompileTask task, ReadCompile(session, compile));
-  PENSTOCK_RETURN_IF_ERROR(session.ReserveProgram(handle));
+  PENSTOCK_RETURN_IF_ERROR(session.ReserveProgram(handle, task.program.name));
   return session.RunCompile([&session, request, handle, task = std::move(task)] {
     absl::StatusOr<std::shared_ptr<runtime::Executable>> executable =
         base::CatchExceptions([&] { return session.client().Compile(task.program, task.options); });
@@ -149,8 +150,11 @@ absl::Status HandlePut(SessionState& session, Call& call) {
 class FetchReply {
  public:
   // `wanted`: number of Add calls that follow.
-  FetchReply(std::shared_ptr<SessionState> session, uint64_t request, Reply reply, size_t wanted)
+  // `busy`: ends with the reply.
+  FetchReply(std::shared_ptr<SessionState> session, uint64_t request, Reply reply, size_t wanted,
+             std::shared_ptr<void> busy = nullptr)
       : session_(std::move(session)),
+        busy_(std::move(busy)),
         request_(request),
         reply_(std::move(reply)),
         arrays_(wanted),
@@ -174,6 +178,7 @@ class FetchReply {
       status_.Update(status);
       if (--missing_ > 0) return;
     }
+    busy_ = nullptr;
     if (status_.ok()) {
       std::vector<Slice> payload;
       for (const base::Array& array : arrays_) {
@@ -188,6 +193,7 @@ class FetchReply {
   }
 
   const std::shared_ptr<SessionState> session_;
+  std::shared_ptr<void> busy_;
   const uint64_t request_;
   Reply reply_;
   std::vector<base::Array> arrays_;
@@ -311,7 +317,7 @@ absl::StatusOr<std::vector<runtime::Buffers>> Dispatch(SessionState& session,
   }
   absl::StatusOr<std::vector<runtime::Buffers>> out = executable->Execute(arguments);
   session.DropDonated(donated);
-  session.CountExecution();
+  session.CountExecution(program.name);
   return out;
 }
 
@@ -319,6 +325,7 @@ absl::Status HandleExecute(SessionState& session, Call& call) {
   const Execute& execute = call.body.execute();
   const uint64_t request = call.body.id();
   PENSTOCK_RETURN_IF_ERROR(CheckExecute(session, execute));
+  std::shared_ptr<void> busy = session.Busy();
   const absl::StatusOr<std::vector<runtime::Buffers>> out =
       base::CatchExceptions([&] { return Dispatch(session, execute); });
   std::vector<const runtime::Buffer*> results;
@@ -348,7 +355,7 @@ absl::Status HandleExecute(SessionState& session, Call& call) {
   }
   const auto fetch =
       std::make_shared<FetchReply>(session.shared_from_this(), request, std::move(reply),
-                                   static_cast<size_t>(execute.fetch_size()));
+                                   static_cast<size_t>(execute.fetch_size()), std::move(busy));
   for (int i = 0; i < execute.fetch_size(); ++i) {
     FetchReply::Add(fetch, static_cast<size_t>(i), *results[execute.fetch(i)]);
   }
@@ -391,6 +398,10 @@ absl::Status HandleCloseFeed(SessionState& session, Call& call) {
   return session.feeds().Close(call);
 }
 
+absl::Status HandleKeepRows(SessionState& session, Call& call) {
+  return session.feeds().KeepRows(call);
+}
+
 absl::Status HandleEnd(SessionState& session, Call&) {
   session.End(absl::OkStatus());
   return absl::OkStatus();
@@ -419,6 +430,7 @@ constexpr HandlerRow kHandlers[] = {
     {Request::kOpenFeed, HandleOpenFeed},
     {Request::kFeedNext, HandleFeedNext},
     {Request::kCloseFeed, HandleCloseFeed},
+    {Request::kKeepRows, HandleKeepRows},
     {Request::kEnd, HandleEnd},
 };
 

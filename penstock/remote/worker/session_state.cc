@@ -10,6 +10,7 @@
 #include "penstock/remote/feed/worker_feeds.h"
 #include "penstock/remote/wire/wire_types.h"
 #include "penstock/remote/worker/session_requests.h"
+#include "penstock/remote/worker/session_table.h"
 
 namespace penstock::remote {
 namespace {
@@ -20,6 +21,8 @@ constexpr int64_t kMaxWaitingBytes = int64_t{256} << 20;
 // Replies that the client does not acknowledge.
 constexpr int64_t kMaxUnacknowledgedBytes = int64_t{256} << 20;
 constexpr int64_t kRequestsBetweenChecks = 256;
+constexpr size_t kMaxActivity = 200;  // characters of the client's
+constexpr double kIdleSeconds = 5;    // without a request: the session is idle
 
 absl::Status UnknownHandle(uint64_t handle) {
   return absl::InvalidArgumentError(absl::StrCat("unknown handle ", handle));
@@ -118,7 +121,14 @@ bool SessionState::IsUploadingLocked(uint64_t handle) const {
 bool SessionState::IsReadyLocked(const Call& call) const {
   const Request& request = call.body;
   if (request.has_compile() && request.compile().text_bytes() > 0) {
-    const auto found = uploads_.find(request.compile().executable());
+    const uint64_t handle = request.compile().executable();
+    // Its chunks were taken for something else: the handler says so.
+    if (buffers_.contains(handle) || programs_.contains(handle)) return true;
+    const auto found = uploads_.find(handle);
+    if (found == uploads_.end() || found->second->received < found->second->total) return false;
+  }
+  if (request.has_keep_rows() && request.keep_rows().upload() != 0) {
+    const auto found = uploads_.find(request.keep_rows().upload());
     if (found == uploads_.end() || found->second->received < found->second->total) return false;
   }
   if (request.has_get() && get_bytes_ > 0) {
@@ -143,6 +153,11 @@ void SessionState::Run(Call& call) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     last_request_ = base::Clock::Real()->Seconds();
+    if (!call.body.activity().empty()) {
+      client_activity_ = call.body.activity().substr(0, kMaxActivity);
+    }
+    // The client measures the round trip by requests without a body.
+    begun_ = begun_ || call.body.body_case() != Request::BODY_NOT_SET;
     check = ++requests_ % kRequestsBetweenChecks == 0;
   }
   if (check) {
@@ -174,9 +189,16 @@ void SessionState::SendReply(uint64_t request, Reply reply, std::vector<Slice> p
 }
 
 void SessionState::SendError(uint64_t request, const absl::Status& status) {
+  NoteError(status);
   Reply reply;
   *reply.mutable_status() = ToMessage(status);
   SendReply(request, std::move(reply));
+}
+
+void SessionState::NoteError(const absl::Status& status) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  last_error_ = status;
+  last_error_seconds_ = base::Clock::Real()->Seconds();
 }
 
 void SessionState::SendTensor(uint64_t request, base::Array tensor, std::function<void()> done) {
@@ -383,9 +405,8 @@ absl::StatusOr<std::string> SessionState::TakeText(uint64_t handle, int64_t byte
   }
   PENSTOCK_RETURN_IF_ERROR(upload->error);
   if (upload->total != bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a program's text of ", bytes,
-                                                   " bytes is uploaded in chunks of a total of ",
-                                                   upload->total));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a text of ", bytes, " bytes is uploaded in chunks of a total of ", upload->total));
   }
   return std::string(static_cast<const char*>(upload->memory.raw()), static_cast<size_t>(bytes));
 }
@@ -514,7 +535,7 @@ void SessionState::DropDonated(absl::Span<const uint64_t> handles) {
 
 // ---- Programs ----
 
-absl::Status SessionState::ReserveProgram(uint64_t handle) {
+absl::Status SessionState::ReserveProgram(uint64_t handle, const std::string& name) {
   PENSTOCK_RETURN_IF_ERROR(CheckNewHandles({&handle, 1}));
   const std::lock_guard<std::mutex> lock(mutex_);
   if (static_cast<int64_t>(programs_.size()) >= limits().max_programs) {
@@ -522,11 +543,13 @@ absl::Status SessionState::ReserveProgram(uint64_t handle) {
         absl::StrCat("the session holds ", limits().max_programs, " programs (max_programs)"));
   }
   programs_[handle] = nullptr;
+  compiling_[handle] = {.name = name, .since = base::Clock::Real()->Seconds()};
   return absl::OkStatus();
 }
 
 void SessionState::AddProgram(uint64_t handle, std::shared_ptr<runtime::Executable> program) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  compiling_.erase(handle);
   if (program != nullptr) {
     programs_[handle] = std::move(program);
   } else {
@@ -542,9 +565,22 @@ absl::StatusOr<std::shared_ptr<runtime::Executable>> SessionState::FindProgram(
   return found->second;
 }
 
-void SessionState::CountExecution() {
+void SessionState::CountExecution(const std::string& program) {
   const std::lock_guard<std::mutex> lock(mutex_);
   ++executions_;
+  if (last_program_ != program) last_program_ = program;
+}
+
+std::shared_ptr<void> SessionState::Busy() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (busy_++ == 0) busy_since_ = base::Clock::Real()->Seconds();
+  }
+  return {this, [self = shared_from_this()](void*) {
+            const std::lock_guard<std::mutex> lock(self->mutex_);
+            if (--self->busy_ > 0) return;
+            self->busy_seconds_ += base::Clock::Real()->Seconds() - self->busy_since_;
+          }};
 }
 
 // ---- Threads ----
@@ -625,13 +661,42 @@ void SessionState::Shutdown() {
   for (auto& [handle, entry] : buffers) entry.buffer.Await().IgnoreError();
 }
 
+// ---- What monitors see ----
+
+// The program that has been compiled for longest, else what the client says, else what the last requests were.
+std::string SessionState::ActivityLocked(double now) const {
+  const Compilation* oldest = nullptr;
+  for (const auto& [handle, compilation] : compiling_) {
+    if (oldest == nullptr || compilation.since < oldest->since) oldest = &compilation;
+  }
+  if (oldest != nullptr) {
+    return absl::StrCat("compiling ", oldest->name, " for ", LegibleSeconds(now - oldest->since));
+  }
+  const double idle = now - last_request_;
+  // A request whose reply waits for the devices is no idleness.
+  if (idle >= kIdleSeconds && async_ == 0) return absl::StrCat("idle for ", LegibleSeconds(idle));
+  if (!client_activity_.empty()) return client_activity_;
+  if (uploading_ > 0) return "receiving tensors";
+  if (executions_ == 0) return begun_ ? "preparing" : "opened";
+  return absl::StrCat("running ", last_program_, ", ", executions_, " executions");
+}
+
 SessionStats SessionState::stats() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return {.buffers = static_cast<int64_t>(buffers_.size()),
-          .buffer_bytes = buffer_bytes_,
-          .programs = static_cast<int64_t>(programs_.size()),
-          .executions = executions_,
-          .last_request_seconds = last_request_};
+  const double now = base::Clock::Real()->Seconds();
+  SessionStats stats{.buffers = static_cast<int64_t>(buffers_.size()),
+                     .buffer_bytes = buffer_bytes_,
+                     .programs = static_cast<int64_t>(programs_.size()),
+                     .executions = executions_,
+                     .busy_seconds = busy_seconds_ + (busy_ > 0 ? now - busy_since_ : 0),
+                     .last_request_seconds = last_request_,
+                     .activity = ActivityLocked(now)};
+  if (!last_error_.ok()) {
+    stats.last_error =
+        absl::StrCat(LegibleSeconds(now - last_error_seconds_),
+                     " ago: ", last_error_.ToString(absl::StatusToStringMode::kWithNoExtraData));
+  }
+  return stats;
 }
 
 }  // namespace penstock::remote

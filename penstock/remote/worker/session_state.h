@@ -122,14 +122,17 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   // A tensor whose bytes are chunks: makes the buffer when they are complete, now or later.
   absl::Status AnnounceUpload(uint64_t handle, const ir::TensorType& type,
                               const runtime::Device& device);
-  // The bytes of the complete upload of a program's text.
+  // The bytes of a complete upload that is no tensor: a program's text, rows.
   absl::StatusOr<std::string> TakeText(uint64_t handle, int64_t bytes);
 
-  absl::Status ReserveProgram(uint64_t handle);
+  // `name`: for SessionInfo.activity, until AddProgram.
+  absl::Status ReserveProgram(uint64_t handle, const std::string& name);
   // Ends the reservation: with a program, or nullptr.
   void AddProgram(uint64_t handle, std::shared_ptr<runtime::Executable> program);
   absl::StatusOr<std::shared_ptr<runtime::Executable>> FindProgram(uint64_t handle) const;
-  void CountExecution();
+  void CountExecution(const std::string& program);
+  // The devices work for the session while one of these lives.
+  std::shared_ptr<void> Busy();
 
   // Runs a task on a thread of the session: compiling, waiting for buffers. Shutdown waits for it.
   absl::Status RunCompile(std::function<void()> task);
@@ -148,6 +151,10 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
     int64_t bytes = 0;
     bool uploading = false;
   };
+  struct Compilation {
+    std::string name;
+    double since = 0;
+  };
   struct Upload {
     base::Array memory;  // uint8 [total]
     int64_t total = 0, received = 0;
@@ -161,6 +168,8 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   void Drain();
   bool IsReadyLocked(const Call& call) const;
   bool IsUploadingLocked(uint64_t handle) const;
+  std::string ActivityLocked(double now) const;
+  void NoteError(const absl::Status& status);
   void Run(Call& call);
   absl::StatusOr<std::shared_ptr<Upload>> UploadOfLocked(const Chunk& chunk, int64_t size);
   absl::Status TooManyUploads() const;
@@ -190,7 +199,14 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   absl::flat_hash_map<uint64_t, std::shared_ptr<Upload>> uploads_;
   int64_t buffer_bytes_ = 0, get_bytes_ = 0, uploading_ = 0, async_ = 0;
   int64_t executions_ = 0, requests_ = 0;
+  bool begun_ = false;  // a request has asked for something
+  int busy_ = 0;  // number of Busy
+  double busy_since_ = 0, busy_seconds_ = 0;
   double last_request_ = 0;
+  absl::flat_hash_map<uint64_t, Compilation> compiling_;
+  std::string client_activity_, last_program_;
+  absl::Status last_error_;
+  double last_error_seconds_ = 0;
   // Made on first use. Destroyed by Shutdown only.
   std::unique_ptr<base::ThreadPool> compiler_, sender_, waiter_;
 };

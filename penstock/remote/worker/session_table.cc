@@ -52,10 +52,10 @@ std::string LegibleSeconds(double seconds) {
   return absl::StrCat(whole / 3600, " h");
 }
 
-std::string Printable(absl::string_view text) {
+std::string Printable(absl::string_view text, size_t limit) {
   if (text.empty()) return "unknown";
-  std::string out = absl::CHexEscape(text.substr(0, kMaxWord));
-  if (text.size() > kMaxWord) out += "...";
+  std::string out = absl::CHexEscape(text.substr(0, limit));
+  if (text.size() > limit) out += "...";
   return out;
 }
 
@@ -141,7 +141,10 @@ absl::StatusOr<SessionTable::Admitted> SessionTable::AdmitSharing(
 
 absl::StatusOr<SessionTable::Admitted> SessionTable::Add(const SessionClaim& claim,
                                                          std::vector<int> devices) {
-  PENSTOCK_ASSIGN_OR_RETURN(std::string id, RandomId());
+  std::string id = claim.id;
+  if (id.empty()) {
+    PENSTOCK_ASSIGN_OR_RETURN(id, RandomId());
+  }
   SessionEntry entry{.id = id,
                      .claim = claim,
                      .devices = devices,

@@ -45,7 +45,9 @@ struct SessionClaim {
   std::string host = {}, user = {};
   std::string owner = {};
   bool take_over = false;
-  int devices = 0;  // number, for `share`; 0: all that are free
+  int devices = 0;      // number, for `share`; 0: all that are free
+  std::string id = {};  // 16 bytes: the entry's, if it had one in an earlier run; empty: a new one
+  bool training = false;  // a training that the worker runs
 };
 
 struct SessionEntry {
@@ -60,8 +62,8 @@ struct SessionEntry {
 std::string ShortId(absl::string_view id);
 // "12 s", "3 min", "2 h".
 std::string LegibleSeconds(double seconds);
-// At most 64 characters of a stranger's text, unprintable ones escaped, to stand in a terminal or a log.
-std::string Printable(absl::string_view text);
+// At most `limit` characters of a stranger's text, unprintable ones escaped, to stand in a terminal or a log.
+std::string Printable(absl::string_view text, size_t limit = 64);
 
 class SessionTable {
  public:

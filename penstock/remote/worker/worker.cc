@@ -1,24 +1,33 @@
 #include "penstock/remote/worker/worker.h"
 
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <random>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "penstock/base/clock.h"
 #include "penstock/base/status.h"
+#include "penstock/io/local/file_descriptor.h"
+#include "penstock/io/uri.h"
 #include "penstock/remote/link/credentials.h"
 #include "penstock/remote/link/link_server.h"
+#include "penstock/remote/link/stream.h"
 #include "penstock/remote/protocol.pb.h"
+#include "penstock/remote/training/trainings.h"
 #include "penstock/remote/worker/maintenance.h"
 #include "penstock/remote/worker/session_table.h"
 #include "penstock/remote/worker/worker_info.h"
@@ -27,8 +36,10 @@
 namespace penstock::remote {
 namespace {
 
-constexpr size_t kLogLines = 20;   // in a description
-constexpr int kTakeOverTries = 4;  // others may come in between
+constexpr size_t kLogLines = 20;        // in a description
+constexpr size_t kMaxShown = 300;       // characters of an activity or an error
+constexpr double kTakeOverSeconds = 4;  // for a training to save and end
+constexpr int kTakeOverTries = 4;       // others may come in between
 
 std::string HostName() {
   char name[256] = {};
@@ -40,9 +51,30 @@ uint64_t RandomEpoch() {
   return (uint64_t{random()} << 32 | random()) | 1;
 }
 
+std::string RandomHex(int bytes) {
+  std::random_device random;
+  std::string out;
+  for (int i = 0; i < bytes; i += 4) absl::StrAppend(&out, absl::Hex(random(), absl::kZeroPad8));
+  return out;
+}
+
+std::string NewSessionId() { return absl::HexStringToBytes(RandomHex(16)); }
+
 // "1 device", "8 devices".
 std::string Devices(size_t count) {
   return absl::StrCat(count, count == 1 ? " device" : " devices");
+}
+
+// "gs://bucket/shards/?endpoint_override=HOST" ends in "/", too.
+absl::Status CheckPrefix(const std::string& prefix) {
+  const absl::StatusOr<io::Uri> uri = io::ParseUri(prefix);
+  std::string name = prefix;
+  if (uri.ok() && !uri->options.empty()) name.resize(prefix.size() - uri->options.size() - 1);
+  if (!name.empty() && name.back() == '/') return absl::OkStatus();
+  name = io::DisplayName(name);
+  return absl::InvalidArgumentError(absl::StrCat("the prefix '", name,
+                                                 "' does not end in '/', so it would also allow ",
+                                                 name, "-other; write ", name, "/"));
 }
 
 absl::Status CheckOptions(const WorkerOptions& options) {
@@ -52,13 +84,7 @@ absl::Status CheckOptions(const WorkerOptions& options) {
                      options.device, "; use cpu, gpu or tpu"));
   }
   for (const auto* prefixes : {&options.readable, &options.writable}) {
-    for (const std::string& prefix : *prefixes) {
-      if (prefix.empty() || prefix.back() != '/') {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the prefix '", prefix, "' does not end in '/', so it would also allow ",
-                         prefix, "-other; write ", prefix, "/"));
-      }
-    }
+    for (const std::string& prefix : *prefixes) PENSTOCK_RETURN_IF_ERROR(CheckPrefix(prefix));
   }
   if (options.lease_seconds < 1 || options.drain_seconds < 0 || options.max_sessions < 1) {
     return absl::InvalidArgumentError(
@@ -81,12 +107,16 @@ std::string Security(const WorkerOptions& options) {
 }  // namespace
 
 class Worker::Impl : public LinkServerHandler {
+  struct Session;
+
  public:
   explicit Impl(const WorkerOptions& options) : options_(options) {}
 
   ~Impl() override {
     watch_ = nullptr;
-    server_ = nullptr;  // ends all sessions; afterwards nothing calls this object
+    server_ = nullptr;  // ends all sessions; afterwards nothing calls this object but trainings
+    training_server_ = nullptr;
+    trainings_ = nullptr;  // their records stay: the next run goes on with them
     if (log_ != nullptr && ready_) log_->End(end_reason_.empty() ? "by request" : end_reason_);
   }
 
@@ -111,6 +141,7 @@ class Worker::Impl : public LinkServerHandler {
       server_ = *std::move(server);
       status = OpenDevices();
     }
+    if (status.ok()) status = OpenTrainings();
     if (!status.ok()) {
       log_->End(absl::StrCat("it could not start: ", status.message()));
       GiveUp(status);
@@ -118,6 +149,7 @@ class Worker::Impl : public LinkServerHandler {
     }
     if (!log_->previous_end().empty()) log_->Line(log_->previous_end());
     log_->Line(Summary());
+    ResumeTrainings();
     SetReady();
     watch_ =
         std::make_unique<MaintenanceWatch>(MaintenanceWatchOptions{.host = options_.metadata_host},
@@ -144,6 +176,12 @@ class Worker::Impl : public LinkServerHandler {
       }
     }
     server_->Drain(absl::StrCat("the worker is ending: ", reason));
+    {
+      const std::lock_guard<std::mutex> lock(serving_mutex_);
+      if (training_server_ != nullptr) {
+        training_server_->Drain(absl::StrCat("the worker is ending: ", reason));
+      }
+    }
     log_->Line(absl::StrCat("draining (", reason, "): no new sessions; ", sessions.size(),
                             " open, ending in at most ", options_.drain_seconds, " s"));
     for (const auto& session : sessions) NotifyDraining(*session);
@@ -180,26 +218,50 @@ class Worker::Impl : public LinkServerHandler {
       log_->Line(absl::StrCat("rejected ", NameOf(claim), ": ", admitted.status().message()));
       return admitted.status();
     }
+    log_->Line(absl::StrCat("session ", ShortId(admitted->id), " opened by ", NameOf(claim), ", ",
+                            Printable(peer.address), ", ", Printable(peer.identity), ": ",
+                            Devices(admitted->devices.size())));
     auto session = std::make_shared<Session>();
     session->claim = claim;
-    const bool all = admitted->devices.size() == client_->devices().size();
+    session->entry = admitted->id;
+    return AddSession(std::move(session), admitted->id, admitted->devices);
+  }
+
+  // A new session of a training's process, on the training's devices.
+  absl::StatusOr<OpenedSession> OpenTrainingSession(const Hello& hello) {
+    PENSTOCK_RETURN_IF_ERROR(AwaitReady());
+    const std::string entry = absl::HexStringToBytes(hello.training());
+    for (const SessionEntry& known : table_->List()) {
+      if (known.id != entry || !trainings_->IsRunning(entry)) continue;
+      auto session = std::make_shared<Session>();
+      session->claim = known.claim;
+      session->entry = entry;
+      session->training = true;
+      trainings_->SessionOpened(entry);
+      log_->Line(absl::StrCat("training ", ShortId(entry),
+                              " opened its session: ", Devices(known.devices.size())));
+      return AddSession(std::move(session), NewSessionId(), known.devices);
+    }
+    return absl::PermissionDeniedError("the worker runs no such training");
+  }
+
+  absl::StatusOr<OpenedSession> AddSession(std::shared_ptr<Session> session, const std::string& id,
+                                           const std::vector<int>& devices) {
+    const bool all = devices.size() == client_->devices().size();
     session->device = std::make_unique<DeviceSession>(
-        client_, DeviceSessionOptions{.devices = all ? std::vector<int>() : admitted->devices,
+        client_, DeviceSessionOptions{.devices = all ? std::vector<int>() : devices,
                                       .limits = options_.limits,
                                       .readable = options_.readable,
                                       .writable = options_.writable});
     OpenedSession opened;
     opened.control = session->device->control_receiver();
     opened.bulk = session->device->bulk_receiver();
-    opened.reply.set_session(admitted->id);
+    opened.reply.set_session(id);
     opened.reply.set_epoch(epoch_);
     opened.reply.set_lease_seconds(options_.lease_seconds);
-    *opened.reply.mutable_worker() = Info(admitted->devices);
-    log_->Line(absl::StrCat("session ", ShortId(admitted->id), " opened by ", NameOf(claim), ", ",
-                            Printable(peer.address), ", ", Printable(peer.identity), ": ",
-                            Devices(admitted->devices.size())));
+    *opened.reply.mutable_worker() = Info(devices);
     const std::lock_guard<std::mutex> lock(mutex_);
-    sessions_[admitted->id] = std::move(session);
+    sessions_[id] = std::move(session);
     return opened;
   }
 
@@ -236,8 +298,12 @@ class Worker::Impl : public LinkServerHandler {
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
     *reply.mutable_worker() = Info(all);
     for (const SessionEntry& entry : table_->List()) *reply.add_sessions() = SessionMessage(entry);
+    if (trainings_ != nullptr) {
+      for (TrainingInfo& info : trainings_->List()) *reply.add_trainings() = std::move(info);
+    }
     for (std::string& line : log_->Tail(kLogLines)) reply.add_log_lines(std::move(line));
     reply.set_log_bytes(log_->bytes());
+    reply.set_epoch(epoch_);
     reply.set_uptime_seconds(base::Clock::Real()->Seconds() - started_);
     const std::lock_guard<std::mutex> lock(mutex_);
     reply.set_draining(drain_deadline_.has_value());
@@ -245,13 +311,22 @@ class Worker::Impl : public LinkServerHandler {
     return reply;
   }
 
+  TrainingReply Training(const TrainingRequest& request, const Peer& peer) override {
+    absl::StatusOr<TrainingReply> reply = AnswerTraining(request, peer);
+    if (reply.ok()) return *std::move(reply);
+    TrainingReply failed;
+    failed.mutable_status()->set_code(static_cast<int>(reply.status().code()));
+    failed.mutable_status()->set_message(std::string(reply.status().message()));
+    return failed;
+  }
+
   void SessionConnected(const std::string& id) override {
-    table_->SetConnected(id, true);
+    SetConnected(id, true);
     log_->Line(absl::StrCat("session ", ShortId(id), " connected"));
   }
 
   void SessionDisconnected(const std::string& id, const absl::Status& reason) override {
-    table_->SetConnected(id, false);
+    SetConnected(id, false);
     log_->Line(absl::StrCat("session ", ShortId(id), " lost its connection (", reason.message(),
                             "); its state stays for ", options_.lease_seconds, " s"));
   }
@@ -267,7 +342,7 @@ class Worker::Impl : public LinkServerHandler {
     }
     // Frees the memory before another session gets the devices.
     session->device = nullptr;
-    table_->Remove(id);
+    if (!session->training) table_->Remove(id);
     const std::string why =
         reason.ok() ? "by its client" : absl::StrCat("(", reason.message(), ")");
     log_->Line(
@@ -284,6 +359,8 @@ class Worker::Impl : public LinkServerHandler {
  private:
   struct Session {
     SessionClaim claim;
+    std::string entry;      // its id in the table: the session's, or that of its training
+    bool training = false;  // the entry stays when the session ends
     std::unique_ptr<DeviceSession> device;
     Link* control = nullptr;  // guarded by mutex_, as the following
     Link* bulk = nullptr;
@@ -319,6 +396,198 @@ class Worker::Impl : public LinkServerHandler {
     return absl::OkStatus();
   }
 
+  // ---- Trainings ----
+
+  // Between its thread and AwaitEnd: the devices are free when Admit tries again.
+  absl::Status TakeOverTraining(const std::string& id, const SessionClaim& claim) {
+    log_->Line(absl::StrCat("training ", ShortId(id), " is taken over by ", NameOf(claim)));
+    trainings_->Stop(id).IgnoreError();  // it may have ended meanwhile
+    if (trainings_->AwaitEnd(id, kTakeOverSeconds)) return absl::OkStatus();
+    trainings_->Stop(id).IgnoreError();
+    return trainings_->AwaitEnd(id, kTakeOverSeconds)
+               ? absl::OkStatus()
+               : absl::UnavailableError("the training that uses the devices does not end");
+  }
+
+  absl::Status OpenTrainings() {
+    std::string folder = options_.trainings.folder;
+    if (folder.empty() && !options_.log_file.empty()) folder = options_.log_file + ".trainings";
+    if (options_.trainings.command.empty() || folder.empty()) return absl::OkStatus();
+    PENSTOCK_ASSIGN_OR_RETURN(
+        trainings_,
+        Trainings::Open({.folder = folder,
+                         .command = options_.trainings.command,
+                         .environment = [this, folder](const TrainingRecord& record)
+                             -> absl::StatusOr<std::map<std::string, std::string>> {
+                           return EnvironmentOf(folder, record);
+                         },
+                         .on_ended = [this](const TrainingRecord& record) { Ended(record); }}));
+    return absl::OkStatus();
+  }
+
+  // Before other clients are admitted.
+  void ResumeTrainings() {
+    if (trainings_ == nullptr) return;
+    const bool lost = !log_->previous_end().empty();
+    for (const TrainingRecord& record : trainings_->Unfinished()) {
+      if (record.stopping) {
+        trainings_->GiveUp(record.id, "was asked to stop, and ended with the worker");
+        continue;
+      }
+      const absl::StatusOr<SessionTable::Admitted> admitted = table_->Admit(record.claim);
+      absl::Status status = admitted.status();
+      if (status.ok() && !admitted->ends.empty())
+        status = absl::AbortedError("the devices are used");
+      if (status.ok()) status = trainings_->Start(record, lost);
+      log_->Line(absl::StrCat("training ", ShortId(record.id), " of ", NameOf(record.claim),
+                              status.ok()
+                                  ? " is started again"
+                                  : absl::StrCat(" is not started again: ", status.message())));
+      if (status.ok()) continue;
+      if (admitted.ok()) table_->Remove(record.id);
+      trainings_->GiveUp(record.id, absl::StrCat("not started again: ", status.message()));
+    }
+  }
+
+  void Ended(const TrainingRecord& record) {
+    table_->Remove(record.id);
+    log_->Line(absl::StrCat("training ", ShortId(record.id), " of ", NameOf(record.claim), " ",
+                            Printable(record.end, kMaxShown)));
+    changed_.notify_all();
+  }
+
+  // A listener for the trainings' processes: on loopback, with a token that only their owner can read.
+  absl::Status ServeTrainings() {
+    const std::lock_guard<std::mutex> lock(serving_mutex_);
+    if (training_server_ != nullptr) return absl::OkStatus();
+    PENSTOCK_ASSIGN_OR_RETURN(
+        training_server_,
+        LinkServer::Start({.listen = "127.0.0.1:0",
+                           .token = token_,
+                           .window_bytes = options_.window_bytes,
+                           .log = [this](absl::string_view line) { log_->Line(line); }},
+                          &training_links_));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::map<std::string, std::string>> EnvironmentOf(const std::string& folder,
+                                                                   const TrainingRecord& record) {
+    PENSTOCK_RETURN_IF_ERROR(ServeTrainings());
+    const std::string id = absl::BytesToHexString(record.id);
+    const std::string token_file = absl::StrCat(folder, "/", id, "/token");
+    const io::FileDescriptor file(
+        ::open(token_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    if (!file.valid() || ::fchmod(file.get(), 0600) != 0 ||
+        ::write(file.get(), token_.data(), token_.size()) != static_cast<ssize_t>(token_.size())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("cannot write ", token_file, ": ", std::strerror(errno)));
+    }
+    return std::map<std::string, std::string>{
+        {"PENSTOCK_DEVICE", absl::StrCat("grpc://", training_server_->address())},
+        {"PENSTOCK_REMOTE_TOKEN_FILE", token_file},
+        {kTrainingVariable, id},
+        {"PENSTOCK_REMOTE_TAKE_OVER", ""},
+        {"PENSTOCK_DUMP_HLO", ""}};
+  }
+
+  absl::StatusOr<TrainingReply> StartTraining(const TrainingRequest& request, const Peer& peer) {
+    if (trainings_ == nullptr) {
+      return absl::FailedPreconditionError(
+          "this worker runs no trainings: it has no --log file, beside which their records are "
+          "kept");
+    }
+    const ::penstock::remote::StartTraining& start = request.start();
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const auto checked,
+        options_.trainings.check({start.arguments().begin(), start.arguments().end()}));
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (drain_deadline_.has_value()) {
+        return absl::UnavailableError(
+            absl::StrCat("the worker accepts no new trainings: it ends (", drain_reason_, ")"));
+      }
+    }
+    Hello hello;
+    hello.set_user(request.user());
+    SessionClaim claim{.host = request.host(),
+                       .user = request.user(),
+                       .owner = OwnerOf(hello, peer),
+                       .take_over = start.take_over(),
+                       .devices = options_.share ? checked.second : 0,
+                       .training = true};
+    PENSTOCK_ASSIGN_OR_RETURN(const SessionTable::Admitted admitted, Admit(claim));
+    TrainingRecord record{
+        .id = admitted.id,
+        .claim = claim,
+        .arguments = checked.first,
+        .since_unix_seconds = static_cast<int64_t>(base::Clock::Real()->UnixSeconds())};
+    record.claim.id = admitted.id;
+    record.claim.take_over = false;
+    const absl::Status started = trainings_->Start(record);
+    if (!started.ok()) {
+      table_->Remove(admitted.id);
+      return started;
+    }
+    log_->Line(absl::StrCat("training ", ShortId(admitted.id), " started by ", NameOf(claim), ", ",
+                            Printable(peer.address), ", ", Printable(peer.identity), ": ",
+                            TrainingCommandLine(checked.first)));
+    return trainings_->Follow(ShortId(admitted.id), 0);
+  }
+
+  absl::StatusOr<TrainingReply> StopTraining(const TrainingRequest& request, const Peer& peer) {
+    PENSTOCK_ASSIGN_OR_RETURN(const TrainingRecord record,
+                              trainings_->Find(request.stop().training()));
+    Hello hello;
+    hello.set_user(request.user());
+    if (const std::string caller = OwnerOf(hello, peer); caller != record.claim.owner) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          "training ", ShortId(record.id), " belongs to ", Printable(record.claim.owner),
+          ", not to ", Printable(caller), ": only its owner may stop it"));
+    }
+    PENSTOCK_RETURN_IF_ERROR(trainings_->Stop(record.id));
+    log_->Line(absl::StrCat("training ", ShortId(record.id), " is asked to stop by ",
+                            Printable(request.user()), " at ", Printable(request.host())));
+    return trainings_->Follow(ShortId(record.id), INT64_MAX);
+  }
+
+  absl::StatusOr<TrainingReply> AnswerTraining(const TrainingRequest& request, const Peer& peer) {
+    PENSTOCK_RETURN_IF_ERROR(AwaitReady());
+    if (request.has_start()) return StartTraining(request, peer);
+    if (trainings_ == nullptr) return absl::NotFoundError("this worker runs no trainings");
+    if (request.has_stop()) return StopTraining(request, peer);
+    if (request.has_follow()) {
+      return trainings_->Follow(request.follow().training(), request.follow().offset());
+    }
+    return absl::UnimplementedError("this worker does not know what is asked of its trainings");
+  }
+
+  // What the processes of trainings say Hello to.
+  class TrainingLinks : public LinkServerHandler {
+   public:
+    explicit TrainingLinks(Impl& worker) : worker_(worker) {}
+    absl::StatusOr<OpenedSession> OpenSession(const Hello& hello, const Peer&) override {
+      return worker_.OpenTrainingSession(hello);
+    }
+    void SessionOpened(const std::string& id, Link* control, Link* bulk) override {
+      worker_.SessionOpened(id, control, bulk);
+    }
+    absl::Status ResumeSession(const std::string& id, const Hello& hello,
+                               const Peer& peer) override {
+      return worker_.ResumeSession(id, hello, peer);
+    }
+    DescribeReply Describe(const Peer& peer) override { return worker_.Describe(peer); }
+    void SessionConnected(const std::string& id) override { worker_.SessionConnected(id); }
+    void SessionDisconnected(const std::string& id, const absl::Status& reason) override {
+      worker_.SessionDisconnected(id, reason);
+    }
+    void SessionEnded(const std::string& id, const absl::Status& reason) override {
+      worker_.SessionEnded(id, reason);
+    }
+
+   private:
+    Impl& worker_;
+  };
+
   void SetReady() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -349,6 +618,10 @@ class Worker::Impl : public LinkServerHandler {
       absl::StatusOr<SessionTable::Admitted> admitted = table_->Admit(claim);
       if (!admitted.ok() || admitted->ends.empty()) return admitted;
       for (const std::string& id : admitted->ends) {
+        if (trainings_ != nullptr && trainings_->IsRunning(id)) {
+          PENSTOCK_RETURN_IF_ERROR(TakeOverTraining(id, claim));
+          continue;
+        }
         log_->Line(absl::StrCat("session ", ShortId(id), " is taken over by ", NameOf(claim)));
         PENSTOCK_RETURN_IF_ERROR(server_->EndSession(
             id, absl::AbortedError(absl::StrCat("session ", ShortId(id), " was taken over by ",
@@ -366,13 +639,24 @@ class Worker::Impl : public LinkServerHandler {
     return found == sessions_.end() ? nullptr : found->second;
   }
 
-  double LastRequest(const std::string& id) {
+  // The session that uses an entry of the table now; SessionEnded destroys it after it took the links away.
+  std::shared_ptr<Session> FindOpenLocked(const std::string& entry) const {
+    for (const auto& [id, session] : sessions_) {
+      if (session->entry == entry && session->opened && session->control != nullptr) return session;
+    }
+    return nullptr;
+  }
+
+  double LastRequest(const std::string& entry) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = sessions_.find(id);
-    if (found == sessions_.end() || !found->second->opened) return -1;
-    // SessionEnded destroys it after it took the links away.
-    if (found->second->control == nullptr) return -1;
-    return found->second->device->stats().last_request_seconds;
+    const std::shared_ptr<Session> session = FindOpenLocked(entry);
+    return session == nullptr ? -1 : session->device->stats().last_request_seconds;
+  }
+
+  void SetConnected(const std::string& id, bool connected) {
+    if (const std::shared_ptr<Session> session = Find(id)) {
+      table_->SetConnected(session->entry, connected);
+    }
   }
 
   void NotifyDraining(Session& session) {
@@ -404,14 +688,21 @@ class Worker::Impl : public LinkServerHandler {
     info.set_lease_remaining_seconds(server_->LeaseRemaining(entry.id));
     for (const int device : entry.devices) info.add_devices(device);
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = sessions_.find(entry.id);
-    if (found == sessions_.end() || found->second->control == nullptr) return info;
-    const SessionStats stats = found->second->device->stats();
+    if (entry.claim.training) {
+      info.set_training(ShortId(entry.id));
+      info.set_activity("starting");
+    }
+    const std::shared_ptr<Session> session = FindOpenLocked(entry.id);
+    if (session == nullptr) return info;
+    const SessionStats stats = session->device->stats();
     info.set_buffers(stats.buffers);
     info.set_buffer_bytes(stats.buffer_bytes);
     info.set_programs(stats.programs);
     info.set_executions(stats.executions);
-    for (const Link* link : {found->second->control, found->second->bulk}) {
+    info.set_busy_seconds(stats.busy_seconds);
+    info.set_activity(Printable(stats.activity, kMaxShown));
+    if (!stats.last_error.empty()) info.set_last_error(Printable(stats.last_error, kMaxShown));
+    for (const Link* link : {session->control, session->bulk}) {
       const Link::Stats bytes = link->stats();
       info.set_bytes_received(info.bytes_received() + bytes.bytes_received);
       info.set_bytes_sent(info.bytes_sent() + bytes.bytes_sent);
@@ -430,6 +721,13 @@ class Worker::Impl : public LinkServerHandler {
   std::unique_ptr<SessionTable> table_;
   std::unique_ptr<LinkServer> server_;
   std::unique_ptr<MaintenanceWatch> watch_;
+
+  // Of trainings: the token of their processes and the server that these reach.
+  const std::string token_ = RandomHex(32);
+  TrainingLinks training_links_{*this};
+  std::mutex serving_mutex_;
+  std::unique_ptr<LinkServer> training_server_;
+  std::unique_ptr<Trainings> trainings_;
 
   std::mutex mutex_;  // guards the following; no call to the server or the table while it is held
   std::condition_variable changed_;
@@ -451,6 +749,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
 
 const std::string& Worker::address() const { return impl_->address(); }
 std::string Worker::Summary() const { return impl_->Summary(); }
+DescribeReply Worker::Describe() const { return impl_->Describe(Peer()); }
 void Worker::Drain(const std::string& reason) { impl_->Drain(reason); }
 void Worker::Stop(const std::string& reason) { impl_->Stop(reason); }
 void Worker::Wait() { impl_->Wait(); }

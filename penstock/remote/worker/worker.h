@@ -9,12 +9,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 
+#include "penstock/remote/protocol.pb.h"
 #include "penstock/remote/worker/device_session.h"
 #include "penstock/runtime/client.h"
 
@@ -44,6 +47,18 @@ struct WorkerOptions {
   int64_t drain_seconds = 30;                // between SIGTERM and the end
   std::string log_file = {};                 // worker_log.h; empty: none
   bool log_to_stderr = true;
+  // Trainings of clients that need not stay (training/trainings.h); without a command none is accepted.
+  struct {
+    std::vector<std::string> command =
+        {};  // program and first arguments: {"/usr/bin/penstock", "train"}
+    // Folder of their records and what they print; empty: LOG_FILE.trainings, none without log_file.
+    std::string folder = {};
+    // Which arguments a client may give: returns those to use and the number of devices that they need, or why
+    // not. Clients name no other files than those below readable and writable.
+    std::function<absl::StatusOr<std::pair<std::vector<std::string>, int>>(
+        const std::vector<std::string>& arguments)>
+        check = {};
+  } trainings = {};
   // Host of the metadata server that announces maintenance (maintenance.h); "off": it is not asked.
   std::string metadata_host = {};
 };
@@ -58,6 +73,9 @@ class Worker {
   const std::string& address() const;
   // "cpu, 8 devices, listening on 127.0.0.1:8470, plaintext (loopback only)".
   std::string Summary() const;
+  // What the worker tells whoever asks for it (DescribeWorker): its devices, sessions, log. Waits until
+  // the devices are open.
+  DescribeReply Describe() const;
   // Accepts no new sessions, reports NOT_SERVING, tells the clients; Wait returns when all sessions have
   // ended or the time is over. Only the first call counts.
   void Drain(const std::string& reason);

@@ -1,0 +1,67 @@
+#include "penstock/remote/testing/points_training.h"
+
+#include <utility>
+
+#include "gtest/gtest.h"
+
+#include "penstock/io/file_system.h"
+#include "penstock/record/example.h"
+#include "penstock/record/tfrecord.h"
+#include "penstock/train/testing/small_training.h"
+
+namespace penstock::remote {
+
+using base::DType;
+using base::NamedArrays;
+using data::Dataset;
+
+void WritePoints(const std::string& uri, int64_t rows, bool corrupt) {
+  const NamedArrays points = train::testing::Points(rows);
+  auto writer = *record::TfRecordWriter::Create(*io::FileSystem::Default(), uri);
+  for (int64_t i = 0; i < rows; ++i) {
+    record::ExampleBuilder example;
+    example.SetFloatList("x", {points.Find("x")->data<float>() + 4 * i, 4});
+    example.SetInt64("y", points.Find("y")->data<int64_t>()[i]);
+    ASSERT_TRUE(writer->Append(corrupt && i == 5 ? "no example" : example.Serialize()).ok());
+  }
+  const absl::Status closed = writer->Close();
+  ASSERT_TRUE(closed.ok()) << closed;
+}
+
+Dataset ParsedPoints(const std::string& uri) {
+  return Dataset::FromTfRecords({uri}).ParseExample(
+      {.features = {{.name = "x", .dtype = DType::kF32, .shape = {4}},
+                    {.name = "y", .dtype = DType::kI64}}});
+}
+
+Dataset PointsBatches(const std::string& uri) {
+  return Dataset::FromTfRecords({uri})
+      .Shuffle(16)
+      .ParseExample({.features = {{.name = "x", .dtype = DType::kF32, .shape = {4}},
+                                  {.name = "y", .dtype = DType::kI64}}})
+      .Batch(8);
+}
+
+std::unique_ptr<train::Trainer> MakePointsTrainer(std::shared_ptr<runtime::Client> client,
+                                                  const PointsTrainerOptions& options) {
+  return *train::Trainer::Create(
+      {.objective = {.network = train::testing::SmallNet(),
+                     .targets = {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),
+                                  .metrics = {nn::Accuracy()}}},
+                     .optimizer = nn::SGD({.learning_rate = 0.1, .momentum = 0.9})},
+       .strategy = *train::Strategy::Create(std::move(client), {.replicas = options.replicas}),
+       .columns = {.inputs = {"x"}, .labels = {"y"}},
+       .steps_per_execution = options.steps_per_execution,
+       .seed = 7});
+}
+
+void ExpectSameWeights(train::Trainer& a, train::Trainer& b) {
+  const NamedArrays want = *a.Weights(), got = *b.Weights();
+  ASSERT_EQ(got.size(), want.size());
+  for (const auto& [name, array] : want) {
+    ASSERT_NE(got.Find(name), nullptr) << name;
+    EXPECT_TRUE(BitwiseEqual(*got.Find(name), array)) << name;
+  }
+}
+
+}  // namespace penstock::remote

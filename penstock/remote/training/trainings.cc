@@ -1,0 +1,350 @@
+#include "penstock/remote/training/trainings.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "penstock/base/clock.h"
+#include "penstock/base/status.h"
+#include "penstock/io/local/file_descriptor.h"
+
+namespace penstock::remote {
+namespace {
+
+int64_t UnixSeconds() { return static_cast<int64_t>(base::Clock::Real()->UnixSeconds()); }
+
+// Bytes of a file from an offset on; fewer at its end. Empty if it cannot be read.
+std::string ReadPart(const std::string& path, int64_t offset, int64_t limit) {
+  const io::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string bytes(static_cast<size_t>(limit), '\0');
+  size_t done = 0;
+  while (file.valid() && done < bytes.size()) {
+    const ssize_t got = ::pread(file.get(), bytes.data() + done, bytes.size() - done,
+                                static_cast<off_t>(offset + static_cast<int64_t>(done)));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<size_t>(got);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+int64_t SizeOf(const std::string& path) {
+  struct stat info = {};
+  return ::stat(path.c_str(), &info) == 0 ? static_cast<int64_t>(info.st_size) : 0;
+}
+
+}  // namespace
+
+std::string Trainings::FolderOf(const std::string& id) const {
+  return absl::StrCat(options_.folder, "/", absl::BytesToHexString(id));
+}
+
+std::string Trainings::OutputOf(const std::string& id) const {
+  return absl::StrCat(FolderOf(id), "/output");
+}
+
+absl::StatusOr<std::unique_ptr<Trainings>> Trainings::Open(TrainingsOptions options) {
+  std::unique_ptr<Trainings> trainings(new Trainings(std::move(options)));
+  PENSTOCK_RETURN_IF_ERROR(trainings->ReadRecords());
+  return trainings;
+}
+
+absl::Status Trainings::ReadRecords() {
+  std::error_code error;
+  if (!std::filesystem::exists(options_.folder, error)) return absl::OkStatus();
+  std::filesystem::directory_iterator files(options_.folder, error);
+  if (error) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot read ", options_.folder, ": ", error.message()));
+  }
+  for (const auto& file : files) {
+    // A folder without a record is one whose training was not started.
+    absl::StatusOr<TrainingRecord> record = LoadTrainingRecord(file.path().string());
+    if (!record.ok() || FolderOf(record->id) != file.path().string()) continue;
+    const std::string id = record->id;
+    entries_[id].record = *std::move(record);
+  }
+  return absl::OkStatus();
+}
+
+Trainings::~Trainings() {
+  std::vector<std::thread> threads;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    closing_ = true;
+    for (auto& [id, entry] : entries_) {
+      if (entry.running != nullptr) entry.running->process.Signal(SIGKILL);
+    }
+  }
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] {
+      return std::all_of(entries_.begin(), entries_.end(),
+                         [](const auto& entry) { return entry.second.running == nullptr; });
+    });
+    threads.swap(done_);
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+std::vector<TrainingRecord> Trainings::Unfinished() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<TrainingRecord> out;
+  for (const auto& [id, entry] : entries_) {
+    if (!entry.record.ended && entry.running == nullptr) out.push_back(entry.record);
+  }
+  return out;
+}
+
+// A line of the worker's among those of the training.
+void Trainings::Say(const std::string& id, const std::string& line) const {
+  const io::FileDescriptor file(
+      ::open(OutputOf(id).c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
+  const std::string text = absl::StrCat("worker: ", line, "\n");
+  if (file.valid()) (void)!::write(file.get(), text.data(), text.size());
+}
+
+std::string Trainings::LastLine(const std::string& id) const {
+  constexpr int64_t kTail = 4096;
+  constexpr size_t kMaxLastLine = 500;
+  const int64_t size = SizeOf(OutputOf(id));
+  const std::string tail = ReadPart(OutputOf(id), std::max<int64_t>(0, size - kTail), kTail);
+  const size_t end = tail.find_last_not_of("\r\n ");
+  if (end == std::string::npos) return "it printed nothing";
+  const size_t begin = tail.find_last_of("\r\n", end);
+  return tail.substr(begin == std::string::npos ? 0 : begin + 1)
+      .substr(0, std::min(kMaxLastLine, end - (begin == std::string::npos ? -1 : begin)));
+}
+
+absl::Status Trainings::Start(TrainingRecord record, bool lost) {
+  const std::string id = record.id;
+  if (lost && ++record.losses > kMaxLosses) {
+    GiveUp(id, absl::StrCat("the worker was lost ", record.losses,
+                            " times while it ran; the same command resumes from its last "
+                            "checkpoint"));
+    return absl::AbortedError("the training was given up");
+  }
+  ++record.starts;
+  std::error_code error;
+  std::filesystem::create_directories(FolderOf(id), error);
+  if (!error) std::filesystem::permissions(FolderOf(id), std::filesystem::perms::owner_all, error);
+  if (error) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot make the folder ", FolderOf(id), ": ", error.message()));
+  }
+  TrainingProcessOptions process{.command = options_.command, .output = OutputOf(id)};
+  process.command.insert(process.command.end(), record.arguments.begin(), record.arguments.end());
+  if (options_.environment) {
+    PENSTOCK_ASSIGN_OR_RETURN(process.environment, options_.environment(record));
+  }
+  PENSTOCK_RETURN_IF_ERROR(SaveTrainingRecord(FolderOf(id), record));
+  if (record.starts > 1) {
+    Say(id, lost ? "was lost, and has started again; the training resumes from its last checkpoint"
+                 : "has started again; the training resumes from its last checkpoint");
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (std::thread& thread : std::exchange(done_, {})) thread.join();
+  Entry& entry = entries_[id];
+  entry.record = std::move(record);
+  entry.running = std::make_unique<Running>(std::move(process));
+  try {
+    entry.running->thread =
+        std::thread([this, id, process = &entry.running->process] { Run(id, process); });
+  } catch (const std::system_error&) {
+    entry.running = nullptr;
+    return absl::ResourceExhaustedError("cannot start a thread for a training");
+  }
+  RemoveOldLocked();
+  return absl::OkStatus();
+}
+
+void Trainings::Run(const std::string& id, TrainingProcess* process) {
+  const absl::StatusOr<int> status = process->Run();
+  if (!status.ok()) {
+    return Ended(id, {.exit_code = 1, .words = std::string(status.status().message())});
+  }
+  Ended(id, DescribeTrainingEnd(*status, LastLine(id)));
+}
+
+void Trainings::Ended(const std::string& id, const TrainingEnd& end) {
+  TrainingRecord record;
+  bool finished = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // The worker ends and has killed it: its next run goes on with it.
+    finished = !closing_;
+    if (finished) SetEndedLocked(entries_[id].record, end);
+    record = entries_[id].record;
+  }
+  if (finished && options_.on_ended) options_.on_ended(record);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Entry& entry = entries_[id];
+  done_.push_back(std::move(entry.running->thread));
+  entry.running = nullptr;
+  changed_.notify_all();
+}
+
+void Trainings::GiveUp(const std::string& id, const std::string& why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return;
+  Say(id, why);
+  SetEndedLocked(found->second.record, {.exit_code = 1, .words = why});
+}
+
+void Trainings::SetEndedLocked(TrainingRecord& record, const TrainingEnd& end) {
+  record.ended = true;
+  record.exit_code = end.exit_code;
+  record.end = end.words;
+  record.ended_unix_seconds = UnixSeconds();
+  // Without the record the next run of the worker would start it again, which finds that nothing is left to do.
+  SaveTrainingRecord(FolderOf(record.id), record).IgnoreError();
+}
+
+void Trainings::SessionOpened(const std::string& id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found != entries_.end() && found->second.running != nullptr) {
+    found->second.running->session_opened = true;
+  }
+}
+
+absl::Status Trainings::Stop(const std::string& id) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end()) return absl::NotFoundError("there is no such training");
+  Entry& entry = found->second;
+  if (entry.running == nullptr || entry.record.ended) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("training ", ShortId(id), " has ended: ", entry.record.end));
+  }
+  entry.running->process.Signal(entry.record.stopping ? SIGKILL : SIGTERM);
+  entry.record.stopping = true;
+  return SaveTrainingRecord(FolderOf(id), entry.record);
+}
+
+bool Trainings::AwaitEnd(const std::string& id, double seconds) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] {
+    const auto found = entries_.find(id);
+    return found == entries_.end() || found->second.running == nullptr;
+  });
+}
+
+const Trainings::Entry* Trainings::FindLocked(absl::string_view short_id) const {
+  for (const auto& [id, entry] : entries_) {
+    if (ShortId(id) == short_id) return &entry;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<TrainingRecord> Trainings::Find(absl::string_view short_id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (const Entry* const entry = FindLocked(short_id)) return entry->record;
+  std::vector<std::string> known;
+  for (const auto& [id, entry] : entries_) known.push_back(ShortId(id));
+  return absl::NotFoundError(
+      absl::StrCat("the worker has no training '", Printable(short_id), "'; it has ",
+                   known.empty() ? std::string("none") : absl::StrJoin(known, ", ")));
+}
+
+bool Trainings::IsRunning(const std::string& id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(id);
+  return found != entries_.end() && found->second.running != nullptr;
+}
+
+TrainingInfo Trainings::InfoLocked(const Entry& entry) const {
+  const TrainingRecord& record = entry.record;
+  TrainingInfo info;
+  info.set_training(ShortId(record.id));
+  info.set_host(Printable(record.claim.host));
+  info.set_user(Printable(record.claim.user));
+  info.set_since_unix_seconds(record.since_unix_seconds);
+  info.set_starts(record.starts);
+  info.set_command(TrainingCommandLine(record.arguments));
+  info.set_output_bytes(SizeOf(OutputOf(record.id)));
+  if (record.ended) {
+    info.set_state(TrainingInfo::ENDED);
+    info.set_exit_code(record.exit_code);
+    info.set_end(record.end);
+    info.set_ended_unix_seconds(record.ended_unix_seconds);
+  } else if (record.stopping) {
+    info.set_state(TrainingInfo::STOPPING);
+  } else if (entry.running != nullptr && entry.running->session_opened) {
+    info.set_state(TrainingInfo::RUNNING);
+  }
+  return info;
+}
+
+absl::StatusOr<TrainingReply> Trainings::Follow(absl::string_view short_id, int64_t offset) const {
+  TrainingReply reply;
+  PENSTOCK_ASSIGN_OR_RETURN(const TrainingRecord record, Find(short_id));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(record.id);
+    if (found == entries_.end()) return absl::NotFoundError("the training was removed");
+    // The state first: what a training has printed before its end is in the file then.
+    *reply.mutable_training() = InfoLocked(found->second);
+  }
+  const int64_t size = SizeOf(OutputOf(record.id));
+  const int64_t begin = std::min(size, offset < 0 ? std::max<int64_t>(0, size + offset) : offset);
+  reply.set_output(ReadPart(OutputOf(record.id), begin, std::min(kMaxOutput, size - begin)));
+  reply.set_offset(begin + static_cast<int64_t>(reply.output().size()));
+  reply.mutable_training()->set_output_bytes(size);
+  return reply;
+}
+
+std::vector<TrainingInfo> Trainings::List() const {
+  std::vector<TrainingInfo> out;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [id, entry] : entries_) out.push_back(InfoLocked(entry));
+  }
+  std::sort(out.begin(), out.end(), [](const TrainingInfo& a, const TrainingInfo& b) {
+    const bool a_ended = a.state() == TrainingInfo::ENDED,
+               b_ended = b.state() == TrainingInfo::ENDED;
+    if (a_ended != b_ended) return b_ended;
+    if (a.since_unix_seconds() != b.since_unix_seconds()) {
+      return a.since_unix_seconds() > b.since_unix_seconds();
+    }
+    return a.training() < b.training();
+  });
+  return out;
+}
+
+void Trainings::RemoveOldLocked() {
+  std::vector<std::pair<int64_t, std::string>> ended;
+  for (const auto& [id, entry] : entries_) {
+    if (entry.record.ended && entry.running == nullptr) {
+      ended.emplace_back(entry.record.ended_unix_seconds, id);
+    }
+  }
+  if (ended.size() <= kMaxEnded) return;
+  std::sort(ended.begin(), ended.end());
+  ended.resize(ended.size() - kMaxEnded);
+  for (const auto& [time, id] : ended) {
+    // The files that this class and the worker have made, and nothing else.
+    for (const char* const name : {"/training.json", "/output", "/token"}) {
+      ::unlink((FolderOf(id) + name).c_str());
+    }
+    ::rmdir(FolderOf(id).c_str());
+    entries_.erase(id);
+  }
+}
+
+}  // namespace penstock::remote
