@@ -63,6 +63,21 @@ void Registry::ClearAll(absl::string_view name) {
   }
 }
 
+void Registry::Remove(absl::string_view name, absl::string_view label) {
+  std::lock_guard lock(mutex_);
+  entries_.erase({FindMetric(name), Shortened(label)});
+}
+
+void Registry::SetActivities(std::vector<std::pair<std::string, std::string>> activities) {
+  if (activities.size() > kMaxNumbers) activities.resize(kMaxNumbers);
+  for (auto& [label, text] : activities) {
+    label = Shortened(label);
+    text = Shortened(text);
+  }
+  std::lock_guard lock(mutex_);
+  activities_ = std::move(activities);
+}
+
 void Registry::SetState(absl::string_view state) {
   std::lock_guard lock(mutex_);
   state_ = Shortened(state);
@@ -129,6 +144,7 @@ Snapshot Registry::Take() {
   snapshot.words = words_;
   snapshot.device = device_;
   snapshot.limiting_stage = limiting_stage_;
+  snapshot.activities = activities_;
   for (const auto& [key, entry] : entries_) {
     if (!entry->number.written()) continue;
     snapshot.metrics.push_back(

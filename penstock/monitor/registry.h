@@ -7,6 +7,7 @@
 // Public:
 //   registry.h            Registry: counters, gauges, histograms, series, events
 //   training_monitor.h    the callback that feeds it from a training
+//   worker_monitor.h      feeds it from what a worker says of its sessions
 //   runtime_metrics.h     libtpu's metrics service, another source
 //   snapshot.h            Snapshot: what is shown, as JSON
 //   server.h              the page, /metrics, /api
@@ -28,7 +29,7 @@
 //   registry.AddEvent("recompiled", "train_step: the batch has another shape");
 //   Snapshot snapshot = registry.Take();
 //
-// Thread-safe. Numbers live as long as the registry and never move. Bounded: at most kMaxNumbers
+// Thread-safe. Numbers live as long as the registry, unless Remove ends them, and never move. Bounded: at most kMaxNumbers
 // numbers (a label beyond that gets a number that nobody shows) and kMaxEvents events (the oldest
 // are dropped).
 #pragma once
@@ -88,11 +89,15 @@ class Registry {
   DurationHistogram& step_durations() { return step_durations_; }
   // Removes the numbers of a metric with labels that no longer exist (a pipeline's stages).
   void ClearAll(absl::string_view name);
+  // Forgets a number with its series, so that those of a thousand sessions need no memory. No
+  // reference to it may be used afterwards.
+  void Remove(absl::string_view name, absl::string_view label);
 
   void SetState(absl::string_view state);
   void SetWords(absl::string_view words);
   void SetDevice(absl::string_view device);
   void SetLimitingStage(absl::string_view stage);
+  void SetActivities(std::vector<std::pair<std::string, std::string>> activities);
   // Also counts it in penstock_events_total.
   void AddEvent(absl::string_view kind, absl::string_view text);
 
@@ -134,6 +139,7 @@ class Registry {
   std::map<std::pair<const MetricRow*, std::string>, std::unique_ptr<Entry>> entries_;
   Number overflow_;
   std::string state_, words_, device_, limiting_stage_;
+  std::vector<std::pair<std::string, std::string>> activities_;
   std::deque<Event> events_;
   int64_t num_events_ = 0;
   double sampled_ = 0;

@@ -136,6 +136,9 @@ std::string Snapshot::ToJson() const {
                     {"text", event.text}});
   }
   json["events"] = std::move(list);
+  list = Json::array();
+  for (const auto& [label, text] : activities) list.push_back({{"label", label}, {"text", text}});
+  json["activities"] = std::move(list);
   return base::DumpJson(json);
 }
 
@@ -160,6 +163,13 @@ absl::StatusOr<Snapshot> Snapshot::FromJson(absl::string_view text) {
   for (const Json& event : fields.List("events")) {
     PENSTOCK_ASSIGN_OR_RETURN(Event read, EventFromJson(event));
     snapshot.events.push_back(std::move(read));
+  }
+  for (const Json& activity : fields.List("activities")) {
+    auto& [label, text] = snapshot.activities.emplace_back();
+    Fields of_activity(activity, "an activity: ");
+    of_activity.Read("label", label);
+    of_activity.Read("text", text);
+    PENSTOCK_RETURN_IF_ERROR(of_activity.status());
   }
   PENSTOCK_RETURN_IF_ERROR(fields.status());
   return snapshot;

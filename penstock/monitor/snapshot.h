@@ -50,6 +50,8 @@ struct Snapshot {
   std::string limiting_stage = {};        // of the pipeline; empty: none
   std::vector<MetricValue> metrics = {};  // in the order of AllMetrics
   std::vector<Event> events = {};         // the latest ones, oldest first
+  // What each session of a worker is doing, by the label of its metrics.
+  std::vector<std::pair<std::string, std::string>> activities = {};
 
   // Null if it is not measured.
   const double* Find(absl::string_view name, absl::string_view label = "") const;

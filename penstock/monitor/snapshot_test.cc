@@ -25,7 +25,8 @@ Snapshot Example() {
                        .count = 3,
                        .below = {{0.5, 1}, {1, 3}}},
                       {.name = "penstock_log", .label = "l\"o\nss", .value = 0.1}},
-          .events = {{.number = 7, .unix_seconds = 1.7e9, .kind = "note", .text = "\x1b[31mred"}}};
+          .events = {{.number = 7, .unix_seconds = 1.7e9, .kind = "note", .text = "\x1b[31mred"}},
+          .activities = {{"4f3a91c2 ada@laptop", "training step 12"}}};
 }
 
 TEST(SnapshotTest, ReadsBackWhatItHasWritten) {

@@ -7,10 +7,10 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/data/stage.h"
+#include "penstock/kernels/call_flops.h"
 #include "penstock/monitor/device_kinds.h"
 #include "penstock/monitor/words.h"
 #include "penstock/train/live_training.h"
@@ -85,11 +85,7 @@ class TrainingMonitorCallback : public train::Callback {
     registry_.SetState("training");
     previous_finished_ = 0;  // validation and callbacks in between are no part of a step
     SetPosition(context, position);
-    // Only here: reading it waits for the devices, which are idle between epochs anyway.
-    if (context.learning_rate_is_constant()) {
-      const absl::StatusOr<double> rate = context.LearningRate();
-      if (rate.ok()) registry_.Get("penstock_learning_rate").Set(*rate);
-    }
+    SetLearningRate(context.live());
     return absl::OkStatus();
   }
 
@@ -173,6 +169,11 @@ class TrainingMonitorCallback : public train::Callback {
     }
   }
 
+  void SetLearningRate(const LiveTraining* live) {
+    const std::optional<double> rate = live != nullptr ? live->NextLearningRate() : std::nullopt;
+    if (rate.has_value()) registry_.Get("penstock_learning_rate").Set(*rate);
+  }
+
   void SetLogs(const Logs& logs) {
     for (const auto& [name, value] : logs) registry_.Get("penstock_log", name).Set(value);
   }
@@ -181,6 +182,7 @@ class TrainingMonitorCallback : public train::Callback {
                const Logs& logs) {
     SetPosition(context, position);
     SetLogs(logs);
+    SetLearningRate(&live);
     const Totals now{.stats = live.StatsSoFar(),
                      .infeed = live.InfeedSeconds(),
                      .examples = examples_.value(),
@@ -239,18 +241,20 @@ class TrainingMonitorCallback : public train::Callback {
     if (peak_flops_ > 0) registry_.Get("penstock_mxu_ratio").Set(rate / peak_flops_);
   }
 
-  // Cost of a step. The compiler counts the body of a loop over steps once.
+  // Cost of a step. The compiler counts the body of a loop over steps once, and a call of one of
+  // our kernels as -1 operation.
   void SetCost(const LiveTraining& live) {
     runtime::Executable* program = live.step_program();
     if (program == nullptr || program == program_) return;
     program_ = program;
     step_flops_ = peak_flops_ = 0;
-    // Kernels of this process, which the compiler cannot count.
-    if (absl::StrContains(program->program().text, "custom_call")) return;
     const absl::StatusOr<runtime::CostEstimate> cost = program->Cost();
-    if (!cost.ok() || cost->flops <= 0) return;
+    if (!cost.ok()) return;
+    const kernels::CallFlops calls = kernels::FlopsOfCalls(program->program().text);
+    const double flops = cost->flops + static_cast<double>(calls.number) + calls.flops;
+    if (flops <= 0) return;
     const train::Strategy& strategy = live.strategy();
-    step_flops_ = cost->flops * strategy.num_replicas();
+    step_flops_ = flops * strategy.num_replicas();
     registry_.Get("penstock_flops_per_step").Set(step_flops_);
     double peak = options_.peak_flops;
     const DeviceKind* kind = FindDeviceKind(strategy.device(0).kind);

@@ -7,7 +7,9 @@
 
 #include "penstock/data/dataset.h"
 #include "penstock/monitor/device_kinds.h"
+#include "penstock/nn/layers.h"
 #include "penstock/nn/losses.h"
+#include "penstock/nn/schedules.h"
 #include "penstock/train/callbacks/checkpoint.h"
 #include "penstock/train/live_training.h"
 #include "penstock/train/testing/files.h"
@@ -149,15 +151,24 @@ TEST(TrainingMonitorTest, CountsTwoTrainingsOfOneRegistryTogether) {
   }
 }
 
-// Numbers of a training whose program calls no kernels of this process, which the compiler cannot
-// count.
-Snapshot TrainWithoutKernels(int64_t steps_per_execution, int replicas, double peak_flops = 0) {
+TEST(TrainingMonitorTest, ShowsTheRateOfASchedule) {
   Registry registry;
-  auto client = runtime::OpenClient({.device = "cpu", .cpu_devices = replicas, .kernels = false});
+  const auto rate = nn::PolynomialDecay(
+      {.initial_learning_rate = 0.5, .decay_steps = 28, .end_learning_rate = 0});
+  ASSERT_TRUE(Train(registry, {.optimizer = nn::SGD({.learning_rate = rate})}, {.epochs = 2}).ok());
+  EXPECT_NEAR(*registry.Take().Find("penstock_learning_rate"), 0.25, 1e-7);  // after 14 steps
+}
+
+// Numbers of a training whose program calls kernels of this process, which the compiler cannot
+// count, or not.
+Snapshot TrainOnCpu(bool kernels, int64_t steps_per_execution, int replicas, double peak_flops = 0,
+                    const nn::Network& net = train::testing::SmallNet()) {
+  Registry registry;
+  auto client = runtime::OpenClient({.device = "cpu", .cpu_devices = replicas, .kernels = kernels});
   EXPECT_TRUE(client.ok()) << client.status();
   auto strategy = train::Strategy::Create(*client, {.replicas = replicas});
   auto trainer =
-      train::Trainer::Create({.objective = {.network = train::testing::SmallNet(),
+      train::Trainer::Create({.objective = {.network = net,
                                             .targets = {{.loss = nn::SparseCategoricalCrossentropy(
                                                              {.from_logits = true})}},
                                             .optimizer = nn::SGD({.learning_rate = 0.1})},
@@ -168,6 +179,21 @@ Snapshot TrainWithoutKernels(int64_t steps_per_execution, int replicas, double p
   const auto monitor = TrainingMonitor(registry, {.peak_flops = peak_flops, .publish_seconds = 0});
   EXPECT_TRUE((*trainer)->Fit(Batches(), {.callbacks = {monitor}}).ok());
   return registry.Take();
+}
+
+Snapshot TrainWithoutKernels(int64_t steps_per_execution, int replicas, double peak_flops = 0) {
+  return TrainOnCpu(false, steps_per_execution, replicas, peak_flops);
+}
+
+// Layers that are wide enough for kernels.
+TEST(TrainingMonitorTest, CountsTheFlopsOfKernels) {
+  const nn::Symbol x = nn::Input({.shape = {4}});
+  const nn::Symbol wide = nn::Dense({.units = 256, .activation = "relu"})(x);
+  const nn::Network net({x}, {nn::Dense({.units = 3})(nn::Dense({.units = 128})(wide))});
+  const double with = *TrainOnCpu(true, 1, 1, 0, net).Find("penstock_flops_per_step");
+  const double without = *TrainOnCpu(false, 1, 1, 0, net).Find("penstock_flops_per_step");
+  EXPECT_GT(with, 3 * 2.0 * 16 * 256 * 128);
+  EXPECT_NEAR(with / without, 1, 0.1);
 }
 
 TEST(TrainingMonitorTest, CountsTheFlopsOfOneStepHoweverManyAnExecutionHas) {
@@ -197,6 +223,7 @@ TEST(TrainingMonitorTest, KnowsNoPeakOfACpu) {
   Registry registry;
   ASSERT_TRUE(Train(registry, {}).ok());
   EXPECT_THAT(registry.Take().Find("penstock_mxu_ratio"), IsNull());
+  EXPECT_GT(*registry.Take().Find("penstock_flops_per_second"), 0);
 }
 
 TEST(TrainingMonitorTest, SaysHowLongThereWasNoStep) {
