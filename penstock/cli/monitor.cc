@@ -14,18 +14,45 @@
 #include "penstock/cli/monitor_flags.h"
 #include "penstock/cli/monitor_lines.h"
 #include "penstock/io/http/http_client.h"
+#include "penstock/monitor/registry.h"
 #include "penstock/monitor/snapshot.h"
+#include "penstock/monitor/worker_monitor.h"
+#include "penstock/remote/link/link_client.h"
+#include "penstock/remote/resolver.h"
 
 namespace penstock::cli {
 namespace {
 
-// `penstock monitor [ADDRESS]`: prints what the monitor of a training says, every second.
+bool IsWorker(absl::string_view address) {
+  return absl::StartsWith(address, "grpc://") || absl::StartsWith(address, "grpcs://");
+}
+
+// Asks a worker for its sessions.
+class WorkerReader {
+ public:
+  absl::StatusOr<monitor::Snapshot> Fetch(const std::string& address) {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string parsed, remote::ParseAddress(address));
+    PENSTOCK_ASSIGN_OR_RETURN(const remote::DescribeReply reply,
+                              remote::DescribeWorker({.address = parsed}));
+    monitor_.Update(reply);
+    return registry_.Take();
+  }
+
+ private:
+  monitor::Registry registry_;
+  monitor::WorkerMonitor monitor_{registry_};
+};
+
+// `penstock monitor [ADDRESS]`: prints what the monitor of a training, or a worker, says, every
+// second.
 class Monitor : public Command {
  public:
   void Describe(Options& options) override {
     options
-        .Add("address", address_,
-             "Address of a training's monitor (`penstock train --monitor ADDRESS`)")
+        .Add(
+            "address", address_,
+            "Address of a training's monitor (`penstock train --monitor ADDRESS`), or of a worker: "
+            "grpc://HOST:PORT")
         .ShowDefault();
     options.Add("--interval", interval_, "Seconds between two updates")
         .Between(0.1, 3600)
@@ -38,13 +65,16 @@ class Monitor : public Command {
 
   absl::Status Run() override {
     io::HttpClient http;
+    WorkerReader worker;
     const bool terminal = isatty(STDOUT_FILENO) == 1 && !json_;
     int height = 0;  // lines of the block on the terminal
     for (int64_t n = 1;; ++n) {
-      absl::StatusOr<monitor::Snapshot> snapshot = Fetch(http);
+      absl::StatusOr<monitor::Snapshot> snapshot =
+          IsWorker(address_) ? worker.Fetch(address_) : Fetch(http);
       // A training that has ended takes its monitor with it.
       if (!snapshot.ok() && n > 1 && absl::IsUnavailable(snapshot.status())) {
-        std::fprintf(stderr, "the monitor at %s has ended\n", Legible(address_).c_str());
+        std::fprintf(stderr, "the %s at %s has ended\n", IsWorker(address_) ? "worker" : "monitor",
+                     Legible(address_).c_str());
         return absl::OkStatus();
       }
       PENSTOCK_RETURN_IF_ERROR(snapshot.status());

@@ -10,6 +10,7 @@
 
 #include "penstock/base/available_memory.h"
 #include "penstock/cli/legible.h"
+#include "penstock/remote/worker/session_table.h"
 
 namespace penstock::cli {
 namespace {
@@ -17,6 +18,8 @@ namespace {
 using monitor::Snapshot;
 
 std::string PercentOf(double ratio) { return absl::StrFormat("%.1f %%", 100 * ratio); }
+
+std::string NumberOf(double value) { return absl::StrFormat("%.4g", value); }
 
 std::string MillisecondsOf(double seconds) { return absl::StrFormat("%.3g ms", 1e3 * seconds); }
 
@@ -72,6 +75,21 @@ class Parts {
   std::string text_;
 };
 
+// "45.2 GFLOP/s"
+std::string FlopsOf(double rate) {
+  for (const auto& [unit, size] : {std::pair("PFLOP/s", 1e15), std::pair("TFLOP/s", 1e12),
+                                   std::pair("GFLOP/s", 1e9), std::pair("MFLOP/s", 1e6)}) {
+    if (rate >= size) return absl::StrFormat("%.3g %s", rate / size, unit);
+  }
+  return absl::StrFormat("%.3g FLOP/s", rate);
+}
+
+// Without a peak, MXU % is unknown: of CPUs there are too many kinds.
+std::string PeakOf(const Snapshot& s) {
+  const bool measured = s.Find("penstock_flops_per_second") != nullptr;
+  return measured && s.Find("penstock_mxu_ratio") == nullptr ? "(no peak known)" : "";
+}
+
 std::string RateOf(double rate) { return absl::StrFormat("%.4g examples/s", rate); }
 
 std::string CausesOf(const Snapshot& s) {
@@ -99,6 +117,35 @@ void AppendStages(const Snapshot& s, std::string& text) {
   }
 }
 
+std::string PerSecond(double rate) { return absl::StrFormat("%.4g executions/s", rate); }
+std::string BytesPerSecond(double rate) { return absl::StrCat(BytesOf(rate), "/s"); }
+
+// A line for each session of a worker, and one with what it is doing.
+void AppendSessions(const Snapshot& s, std::string& text) {
+  for (const monitor::MetricValue& metric : s.metrics) {
+    if (metric.name != "penstock_session_connected") continue;
+    const char* label = metric.label.c_str();
+    const auto value = [&](const char* name) {
+      const double* found = s.Find(name, metric.label);
+      return found == nullptr ? 0.0 : *found;
+    };
+    Parts parts(s, "   ");
+    parts.Add("open for ", "penstock_session_seconds", remote::LegibleSeconds, label);
+    parts.Add("last request ", "penstock_session_idle_seconds", remote::LegibleSeconds, label);
+    parts.Add("busy ", "penstock_session_busy_ratio", PercentOf, label);
+    parts.Add("", "penstock_session_executions_per_second", PerSecond, label);
+    parts.Add("", "penstock_session_bytes_per_second", BytesPerSecond, label);
+    parts.Add("memory ", "penstock_session_memory_bytes", BytesOf, label);
+    parts.Add(absl::StrFormat("%.0f executions", value("penstock_session_executions_total")));
+    absl::StrAppend(&text, "session   ", LegibleLine(metric.label.substr(0, 90)),
+                    metric.value == 0 ? " (not connected)" : "", "\n          ", parts.text(),
+                    "\n");
+    for (const auto& [of, activity] : s.activities) {
+      if (of == metric.label) absl::StrAppend(&text, "          ", LegibleLine(activity), "\n");
+    }
+  }
+}
+
 }  // namespace
 
 std::string MonitorBlock(const Snapshot& s, int events) {
@@ -107,16 +154,22 @@ std::string MonitorBlock(const Snapshot& s, int events) {
     if (!value.empty()) absl::StrAppendFormat(&text, "%-9s %s\n", title, value);
   };
   line("state", LegibleLine(absl::StrCat(s.state, s.device.empty() ? "" : ", ", s.device)));
+  if (const double* idle = s.Find("penstock_worker_idle_ratio")) line("idle", PercentOf(*idle));
   const double* since = s.Find("penstock_seconds_since_step");
   line("position", absl::StrCat(Place(s), since != nullptr && *since >= 2
                                               ? absl::StrFormat("  (no step for %.0f s)", *since)
                                               : ""));
   line("logs", LogsOf(s));
+  Parts rate(s, "");
+  rate.Add("", "penstock_learning_rate", NumberOf);
+  line("rate", rate.text());
   if (const double* idle = s.Find("penstock_idle_ratio")) {
     line("idle", absl::StrCat(PercentOf(*idle), CausesOf(s)));
   }
   Parts device(s, "   ");
   device.Add("MXU ", "penstock_mxu_ratio", PercentOf);
+  device.Add("achieved ", "penstock_flops_per_second", FlopsOf);
+  device.Add(PeakOf(s));
   device.Add("infeed ", "penstock_infeed_ratio", PercentOf);
   line("device", device.text());
   Parts speed(s, "   ");
@@ -133,6 +186,7 @@ std::string MonitorBlock(const Snapshot& s, int events) {
   line("memory", memory.text());
   line("words", LegibleLine(s.words));
   AppendStages(s, text);
+  AppendSessions(s, text);
   const size_t first = s.events.size() - std::min(s.events.size(), static_cast<size_t>(events));
   for (size_t i = first; i < s.events.size(); ++i) {
     const monitor::Event& event = s.events[i];
@@ -148,6 +202,7 @@ std::string MonitorLine(const Snapshot& s) {
   const std::string place = Place(s);
   parts.Add(s.state == "training" && !place.empty() ? place : LegibleLine(s.state));
   parts.Add("idle ", "penstock_idle_ratio", PercentOf);
+  parts.Add("idle ", "penstock_worker_idle_ratio", PercentOf);
   parts.Add("MXU ", "penstock_mxu_ratio", PercentOf);
   parts.Add("", "penstock_examples_per_second", RateOf);
   parts.Add("step ", "penstock_step_p50_seconds", MillisecondsOf);

@@ -70,6 +70,17 @@ TEST(MonitorLinesTest, LineHasTheEssentials) {
                            "waiting for data: decoding needs 3.1 cores more"));
 }
 
+TEST(MonitorLinesTest, SaysWhatIsAchievedWithoutAPeak) {
+  monitor::Snapshot s{.state = "training"};
+  s.metrics = {{.name = "penstock_flops_per_second", .value = 45.2e9},
+               {.name = "penstock_learning_rate", .value = 0.0125}};
+  EXPECT_EQ(MonitorBlock(s),
+            "state     training\nrate      0.0125\n"
+            "device    achieved 45.2 GFLOP/s   (no peak known)\n");
+  s.metrics.push_back({.name = "penstock_mxu_ratio", .value = 0.33});
+  EXPECT_THAT(MonitorBlock(s), HasSubstr("MXU 33.0 %   achieved 45.2 GFLOP/s\n"));
+}
+
 TEST(MonitorLinesTest, LeavesOutWhatIsNotMeasured) {
   EXPECT_EQ(MonitorBlock({.state = "starting"}), "state     starting\n");
   EXPECT_THAT(MonitorLine({.unix_seconds = 1.7e9, .state = "compiling train_step"}),

@@ -15,11 +15,14 @@
 #include "penstock/base/status.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/find_learning_rate.h"
+#include "penstock/cli/legible.h"
 #include "penstock/cli/monitor_flags.h"
 #include "penstock/cli/print_json.h"
 #include "penstock/cli/shared_options.h"
 #include "penstock/cli/training/augmentation.h"
 #include "penstock/cli/training/checkpoints.h"
+#include "penstock/cli/training/detached.h"
+#include "penstock/cli/training/follow_training.h"
 #include "penstock/cli/training/recipe.h"
 #include "penstock/cli/training/run_record.h"
 #include "penstock/cli/training/transfer.h"
@@ -29,6 +32,7 @@
 #include "penstock/keras/cached_features.h"
 #include "penstock/keras/keras.h"
 #include "penstock/models/models.h"
+#include "penstock/remote/link/link_client.h"
 #include "penstock/save/save.h"
 
 namespace penstock::cli {
@@ -39,6 +43,10 @@ class Train : public Command {
   void Describe(Options& options) override {
     shards_.Describe(options);
     device_.Describe(options);
+    options.AddFlag("--detach", detach_,
+                    "The worker of --device runs the training, which goes on without this client: "
+                    "`penstock attach` follows and stops it. Its files are below --read and "
+                    "--write of the worker; needs --checkpoints");
     DescribeModel(options);
     options.Add("--validation", validation_, "Validation shards, evaluated after each epoch");
     options.Add("--epochs", epochs_, "Number of epochs").Range(1, 1000000).ShowDefault();
@@ -60,6 +68,7 @@ class Train : public Command {
   }
 
   absl::Status Run() override {
+    if (detach_) return Detach();
     PENSTOCK_RETURN_IF_ERROR(CheckDestinations());
     PENSTOCK_RETURN_IF_ERROR(monitor_.Start());
     if (!validation_.empty()) {
@@ -72,7 +81,9 @@ class Train : public Command {
     if (find_learning_rate_.find) return find_learning_rate_.Run(setup, seed_, json_);
     PENSTOCK_RETURN_IF_ERROR(RecordRun());
     PENSTOCK_ASSIGN_OR_RETURN(const bool second_has_begun, ReportResumption());
-    PENSTOCK_ASSIGN_OR_RETURN(const train::History history, Fit(setup, second_has_begun));
+    absl::StatusOr<train::History> fitted = Fit(setup, second_has_begun);
+    if (!fitted.ok()) return WithExitCode(fitted.status());
+    const train::History history = *std::move(fitted);
     if (history.interrupted) {
       failure_code_ = kInterrupted;
       return absl::CancelledError(history.stop_reason);
@@ -87,6 +98,8 @@ class Train : public Command {
   }
 
   int failure_code() const override { return failure_code_; }
+
+  std::vector<OptionValues> Values() const { return options_->Values(); }
 
   // Creates the model, the dataset and the client. The weights of --weights are not loaded.
   absl::StatusOr<TrainingSetup> SetUp() const {
@@ -425,6 +438,49 @@ class Train : public Command {
                         absl::StrCat("saving the model failed: ", status.message(), "; ", fate));
   }
 
+  // Gives the training to the worker, and waits until it has its devices.
+  absl::Status Detach() {
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string address, device_.Address());
+    if (address.empty()) {
+      return absl::InvalidArgumentError(
+          "--detach needs a worker, which runs the training: --device grpc://HOST:PORT");
+    }
+    remote::TrainingRequest request;
+    request.mutable_start()->set_take_over(device_.take_over);
+    for (std::string& word :
+         ArgumentsOf(options_->Values(), {"--device", "--take-over", "--detach", "--config"})) {
+      request.mutable_start()->add_arguments(std::move(word));
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(const remote::TrainingReply started,
+                              remote::CallTraining({.address = address}, std::move(request)));
+    const std::string id = started.training().training();
+    std::fprintf(stderr,
+                 "training %s: `penstock attach %s %s` follows it, with --stop it saves "
+                 "and ends\n",
+                 id.c_str(), address.c_str(), id.c_str());
+    PENSTOCK_ASSIGN_OR_RETURN(const remote::TrainingInfo now,
+                              FollowTraining(address, id, 0, FollowUntil::kStarted));
+    if (now.state() != remote::TrainingInfo::ENDED || now.exit_code() == 0) return absl::OkStatus();
+    failure_code_ = now.exit_code();
+    return absl::AbortedError(absl::StrCat("training ", id, " ", LegibleLine(now.end())));
+  }
+
+  // SIGTERM has ended a wait for devices that were lost: what is saved can be resumed.
+  absl::Status WithExitCode(const absl::Status& error) {
+    if (checkpoints_.termination() == nullptr || !checkpoints_.termination()->received())
+      return error;
+    for (const std::string& stage : {transfer_.second_stage(), transfer_.first_stage()}) {
+      const absl::StatusOr<std::optional<int64_t>> step = checkpoints_.NewestStep(stage);
+      if (!step.ok() || !step->has_value()) continue;
+      failure_code_ = kInterrupted;
+      return base::WithContext(
+          error, absl::StrCat("stopped by SIGTERM; the same command resumes from the checkpoint of "
+                              "step ",
+                              **step));
+    }
+    return error;
+  }
+
   // Saves the options beside the checkpoints.
   absl::Status RecordRun() const {
     if (checkpoints_.folder().empty()) return absl::OkStatus();
@@ -501,13 +557,21 @@ class Train : public Command {
   IntegerRange profile_steps_ = {.first = 1, .last = 200};
   FindLearningRateFlags find_learning_rate_;
   MonitorFlags monitor_;
-  bool json_ = false;
+  bool json_ = false, detach_ = false;
   int failure_code_ = kFailed;
 };
 
 }  // namespace
 
 std::unique_ptr<Command> TrainCommand() { return std::make_unique<Train>(); }
+
+absl::StatusOr<std::vector<OptionValues>> ParseTraining(const std::vector<std::string>& arguments) {
+  Train command;
+  CommandLine line("penstock train", "train");
+  command.Describe(line.options());
+  PENSTOCK_RETURN_IF_ERROR(line.Parse(arguments));
+  return command.Values();
+}
 
 absl::StatusOr<TrainingSetup> SetUpTraining(const std::vector<std::string>& arguments) {
   Train command;

@@ -118,6 +118,11 @@ class TrainOptionsTest : public testing::CommandFixture {
            EXPECT_EQ(History({"--device", "cpu"}), base);
            EXPECT_THAT(Error({"--device", "abacus"}), HasSubstr("abacus"));
          }},
+        {"--detach",  // tests/remote/detached_training_test.cc, training/detached_test.cc
+         [this] {
+           EXPECT_THAT(Error({"--device", "cpu", "--detach"}),
+                       HasSubstr("--detach needs a worker"));
+         }},
         {"--take-over",
          [this] {
            EXPECT_THAT(Error({"--device", "cpu", "--take-over"}),

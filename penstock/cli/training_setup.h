@@ -30,4 +30,7 @@ struct TrainingSetup {
 // `arguments` follow "penstock train".
 absl::StatusOr<TrainingSetup> SetUpTraining(const std::vector<std::string>& arguments);
 
+// The options that `arguments` give, and defaults; INVALID_ARGUMENT: `penstock train` does not accept them.
+absl::StatusOr<std::vector<OptionValues>> ParseTraining(const std::vector<std::string>& arguments);
+
 }  // namespace penstock::cli

@@ -13,6 +13,10 @@
 
 #include "penstock/base/status.h"
 #include "penstock/cli/command.h"
+#include "penstock/cli/monitor_flags.h"
+#include "penstock/cli/training/detached.h"
+#include "penstock/monitor/server.h"
+#include "penstock/monitor/worker_monitor.h"
 #include "penstock/remote/link/certificates.h"
 #include "penstock/remote/worker/supervisor.h"
 #include "penstock/remote/worker/worker_log.h"
@@ -69,7 +73,7 @@ class WorkerSignals {
 absl::StatusOr<std::string> OwnPath() {
   std::string path(4096, '\0');
   const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size());
-  if (length <= 0) return absl::InternalError("--restart: /proc/self/exe cannot be read");
+  if (length <= 0) return absl::InternalError("/proc/self/exe cannot be read");
   path.resize(static_cast<size_t>(length));
   return path;
 }
@@ -101,6 +105,10 @@ class WorkerServer : public Command {
              "Seconds that sessions have to save and end after SIGTERM or a maintenance notice")
         .Range(0, 86400)
         .ShowDefault();
+    options.Add("--monitor", monitor_,
+                "Address of a web page that shows the sessions, such as 127.0.0.1:6007; also "
+                "/metrics for Prometheus. Other than loopback needs a token in "
+                "$PENSTOCK_MONITOR_TOKEN");
     options_ = options;
   }
 
@@ -111,9 +119,29 @@ class WorkerServer : public Command {
     }
     worker_.log_file = log_.empty() ? remote::DefaultLogPath(worker_.listen) : log_;
     if (restart_) return RunSupervised();
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string path, OwnPath());
+    worker_.trainings.command = {path, "train"};
+    worker_.trainings.check = [this](const std::vector<std::string>& arguments) {
+      return CheckDetachedArguments(arguments, worker_.readable, worker_.writable);
+    };
     WorkerSignals signals;
+    monitor::Registry registry;
+    std::unique_ptr<monitor::Server> page;
+    if (!monitor_.empty()) {
+      // Before the devices are opened: a port that is in use costs no time.
+      auto started =
+          monitor::Server::Start(registry, {.address = monitor_, .token = MonitorToken()});
+      if (!started.ok()) return base::WithContext(started.status(), "--monitor");
+      page = *std::move(started);
+      std::fprintf(stderr, "monitor: %s\n", page->url().c_str());
+    }
     PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<remote::Worker> worker,
                               remote::Worker::Start(worker_));
+    std::unique_ptr<monitor::WorkerWatch> watch;
+    if (page != nullptr) {
+      watch = std::make_unique<monitor::WorkerWatch>(registry,
+                                                     [&worker] { return worker->Describe(); });
+    }
     signals.Watch(*worker);
     std::printf("worker: %s\n", worker->Summary().c_str());
     std::fflush(stdout);
@@ -210,7 +238,7 @@ class WorkerServer : public Command {
 
   std::optional<Options> options_;
   remote::WorkerOptions worker_;
-  std::string log_, certificates_folder_;
+  std::string log_, certificates_folder_, monitor_;
   std::vector<std::string> hosts_;
   bool restart_ = false;
   int failure_code_ = kFailed;

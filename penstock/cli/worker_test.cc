@@ -11,6 +11,11 @@
 
 #include "penstock/cli/command.h"
 #include "penstock/cli/testing/command_fixture.h"
+#include "penstock/ir/ops.h"
+#include "penstock/ir/stablehlo.h"
+#include "penstock/monitor/registry.h"
+#include "penstock/monitor/server.h"
+#include "penstock/monitor/snapshot.h"
 #include "penstock/remote/client.h"
 #include "penstock/runtime/testing/test_device.h"
 
@@ -92,6 +97,8 @@ TEST_F(WorkerCommandTest, AcceptsItsOptions) {
                             "--restart",
                             "--drain",
                             "10",
+                            "--monitor",
+                            "127.0.0.1:6007",
                             "--certificate",
                             "c",
                             "--key",
@@ -128,7 +135,66 @@ TEST_F(WorkerCommandTest, AttachAndDevicesShowAWorker) {
   const Json json = Json::parse(Penstock({"attach", address, "--json"}).out);
   EXPECT_EQ(json["sessions"].size(), 1u);
   EXPECT_EQ(json["sessions"][0]["devices"], Json({0, 1}));
+  EXPECT_EQ(json["sessions"][0]["activity"], "opened");
+  EXPECT_EQ(json["trainings"], Json::array());
   EXPECT_THAT(Penstock({"attach", "nowhere"}).err, HasSubstr("no port"));
+  EXPECT_THAT(Penstock({"attach", address, "--stop"}).err, HasSubstr("--stop needs the training"));
+  EXPECT_THAT(Penstock({"attach", address, "4f3a91c2"}).err, HasSubstr("runs no trainings"));
+}
+
+TEST_F(WorkerCommandTest, IsWatchedFromOutside) {
+  const std::string address = Start();
+  const CommandResult alone = Penstock({"monitor", address, "--count", "1"});
+  EXPECT_EQ(alone.code, 0) << alone.err;
+  EXPECT_THAT(alone.out, HasSubstr("state     serving 0 sessions, 2 x "));
+  auto client = remote::OpenRemoteClient({.address = address});
+  ASSERT_TRUE(client.ok()) << client.status();
+  // y = x + x, twice.
+  ir::Graph graph("double");
+  const ir::Value x = graph.Parameter({base::DType::kF32, {256}}, "x");
+  graph.SetResults({x + x});
+  const auto program = (*client)->Compile(*ir::PrintStableHlo(graph));
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto buffer =
+      (*client)->Put(base::Array::Zeros(base::DType::kF32, {256}), (*client)->devices()[0]);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  for (int i = 0; i < 2; ++i) {
+    const auto results = (*program)->Execute({{*buffer}});
+    ASSERT_TRUE(results.ok()) << results.status();
+    ASSERT_TRUE((*results)[0][0].Get().ok());
+  }
+  const CommandResult block = Penstock({"monitor", address, "--count", "1"});
+  EXPECT_THAT(block.out, AllOf(HasSubstr("state     serving 1 session, 2 x "),
+                               HasSubstr("session   "), HasSubstr("2 executions")));
+  const CommandResult json =
+      Penstock({"monitor", address, "--count", "2", "--interval", "0.1", "--json"});
+  EXPECT_EQ(json.code, 0) << json.err;
+  const std::string last = json.out.substr(json.out.find('\n') + 1);
+  const auto snapshot = monitor::Snapshot::FromJson(last);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  EXPECT_EQ(*snapshot->Find("penstock_worker_idle_ratio"), 1) << "between the two updates";
+  std::string label;
+  for (const monitor::MetricValue& metric : snapshot->metrics) {
+    if (metric.name == "penstock_session_executions_total") label = metric.label;
+  }
+  EXPECT_EQ(*snapshot->Find("penstock_session_executions_total", label), 2);
+  EXPECT_GT(*snapshot->Find("penstock_session_memory_bytes", label), 0);
+  EXPECT_GT(*snapshot->Find("penstock_session_bytes_received_total", label), 1024);
+  worker_.reset();
+  const CommandResult gone = Penstock({"monitor", address, "--count", "1"});
+  EXPECT_EQ(gone.code, 1);
+  EXPECT_THAT(gone.err, HasSubstr(address.substr(7)));
+}
+
+TEST_F(WorkerCommandTest, SaysThatThePortOfItsMonitorIsInUse) {
+  monitor::Registry registry;
+  const auto other = monitor::Server::Start(registry, {.address = "127.0.0.1:0"});
+  ASSERT_TRUE(other.ok()) << other.status();
+  const CommandResult result =
+      Penstock({"worker", "--listen", "127.0.0.1:0", "--log", Path("log"), "--monitor",
+                absl::StrCat("127.0.0.1:", (*other)->port())});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("--monitor"));
 }
 
 TEST_F(WorkerCommandTest, TrainsOnAWorkerAsHere) {
