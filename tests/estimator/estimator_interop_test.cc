@@ -16,7 +16,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::estimator_interop_test {
 namespace {
 
 namespace fc = feature_column;
@@ -120,4 +120,4 @@ TEST(EstimatorInterop, InputLayerEqualsTensorFlows) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::estimator_interop_test

@@ -14,7 +14,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::callbacks_test {
 namespace {
 
 using base::Array;
@@ -106,4 +106,4 @@ TEST(Callbacks, AreCalledInTheOrderOfKeras) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::callbacks_test

@@ -8,7 +8,7 @@
 
 #include "tests/interop/small_data.h"
 
-namespace penstock::tests {
+namespace penstock::tests::digits_policy_test {
 namespace {
 
 using base::DType;
@@ -80,4 +80,4 @@ TEST(Digits, MixedPrecisionReachesTheAccuracyOfFloat32) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::digits_policy_test

@@ -16,7 +16,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::freezing_test {
 namespace {
 
 using base::Array;
@@ -152,4 +152,4 @@ TEST(Freezing, TrainsHeadThenAllThenPartAsKeras) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::freezing_test

@@ -7,7 +7,7 @@
 
 #include "tests/interop/small_data.h"
 
-namespace penstock::tests {
+namespace penstock::tests::images_learned_test {
 namespace {
 
 using base::DType;
@@ -115,4 +115,4 @@ TEST(Digits, AVisionTransformer) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::images_learned_test

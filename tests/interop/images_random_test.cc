@@ -19,7 +19,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::images_random_test {
 namespace {
 
 constexpr int kPngs = 400;
@@ -109,4 +109,4 @@ TEST(RandomImages, DecodeAsInTensorFlow) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::images_random_test

@@ -13,7 +13,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::images_test {
 namespace {
 
 using base::Array;
@@ -103,4 +103,4 @@ TEST(Images, AreTensorFlows) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::images_test

@@ -15,7 +15,7 @@
 #include "tests/interop/tensors_of_types.h"
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::keras_files_test {
 namespace {
 
 using base::Array;
@@ -216,4 +216,4 @@ TEST_F(KerasFiles, Bfloat16IsRead) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::keras_files_test

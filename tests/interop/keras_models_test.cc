@@ -20,7 +20,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::keras_models_test {
 namespace {
 
 using base::Array;
@@ -280,4 +280,4 @@ TEST_F(KerasModels, AreWrittenSoThatKerasPredictsTheSameAndGoesOnTraining) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::keras_models_test

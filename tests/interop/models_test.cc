@@ -19,7 +19,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::models_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -108,7 +108,7 @@ nn::Network Make(const Request& request) {
 }
 
 // Keras's description of each network, computed once per program.
-class KerasModels : public ::testing::Test {
+class KerasApplications : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     const TemporaryFolder folder;
@@ -137,8 +137,8 @@ class KerasModels : public ::testing::Test {
   static Json* models_;
   static base::NamedArrays* tensors_;
 };
-Json* KerasModels::models_ = nullptr;
-base::NamedArrays* KerasModels::tensors_ = nullptr;
+Json* KerasApplications::models_ = nullptr;
+base::NamedArrays* KerasApplications::tensors_ = nullptr;
 
 // One line per layer, as written by keras_models.py.
 std::vector<std::string> Layers(const nn::Network& network) {
@@ -156,7 +156,7 @@ std::vector<std::string> Layers(const nn::Network& network) {
   return lines;
 }
 
-TEST_F(KerasModels, HaveTheSameLayersNamesOrderWeightsAndSummary) {
+TEST_F(KerasApplications, HaveTheSameLayersNamesOrderWeightsAndSummary) {
   const std::vector<Request> requests = Requests();
   ASSERT_EQ(models_->size(), requests.size());
   for (size_t k = 0; k < requests.size(); ++k) {
@@ -191,7 +191,7 @@ bool SameOption(const Json& got, const Json& want) {
   return true;
 }
 
-TEST_F(KerasModels, HaveTheSameOptionsOfLayers) {
+TEST_F(KerasApplications, HaveTheSameOptionsOfLayers) {
   const std::vector<Request> requests = Requests();
   int64_t compared = 0;
   for (size_t k = 0; k < requests.size(); ++k) {
@@ -214,7 +214,7 @@ TEST_F(KerasModels, HaveTheSameOptionsOfLayers) {
   EXPECT_GT(compared, 10000);
 }
 
-TEST_F(KerasModels, PreprocessImagesInTheSameWay) {
+TEST_F(KerasApplications, PreprocessImagesInTheSameWay) {
   const double pixel[] = {10, 100, 200};  // that of keras_models.py
   const std::vector<Request> requests = Requests();
   for (size_t k = 0; k < requests.size(); ++k) {
@@ -230,7 +230,7 @@ TEST_F(KerasModels, PreprocessImagesInTheSameWay) {
 }
 
 // A network that begins with these layers takes the images as they are.
-TEST_F(KerasModels, PreprocessImagesByLayersInTheSameWay) {
+TEST_F(KerasApplications, PreprocessImagesByLayersInTheSameWay) {
   const auto pixel = base::Array::Of<uint8_t>({1, 1, 1, 3}, {10, 100, 200});
   const std::vector<Request> requests = Requests();
   std::set<models::PreprocessMode> modes;
@@ -252,7 +252,7 @@ TEST_F(KerasModels, PreprocessImagesByLayersInTheSameWay) {
   EXPECT_EQ(modes.size(), 3u);
 }
 
-TEST_F(KerasModels, GiveTheSameOutputsForTheSameWeights) {
+TEST_F(KerasApplications, GiveTheSameOutputsForTheSameWeights) {
   const std::vector<Request> requests = Requests();
   for (size_t i = 0; i < requests.size(); ++i) {
     if (!requests[i].run) continue;
@@ -320,4 +320,4 @@ TEST(ImageNetModels, LearnFourImages) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::models_test

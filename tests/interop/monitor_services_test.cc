@@ -13,7 +13,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::monitor {
+namespace penstock::monitor::monitor_services_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -73,4 +73,4 @@ TEST(MonitorServicesTest, EveryMetricIsDocumented) {
 }
 
 }  // namespace
-}  // namespace penstock::monitor
+}  // namespace penstock::monitor::monitor_services_test

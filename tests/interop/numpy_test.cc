@@ -15,7 +15,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::numpy_test {
 namespace {
 
 using base::Array;
@@ -179,4 +179,4 @@ TEST_F(NumPy, ReadsWhatIsWrittenHere) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::numpy_test

@@ -24,7 +24,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::onnx_test {
 namespace {
 
 using base::Array;
@@ -32,9 +32,6 @@ using base::DType;
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kBatch = 7;
-
-// Unoptimized programs compile in a fraction of the time. Before main, as the device reads it once.
-const int kCompileFast = setenv("XLA_FLAGS", "--xla_backend_optimization_level=0", /*overwrite=*/0);
 
 // Random numbers from `low` to `high`; whole ones for integers.
 Array Random(const ir::TensorType& type, uint64_t seed, double low, double high) {
@@ -177,7 +174,6 @@ class Comparison {
 }  // namespace
 
 TEST(Onnx, RuntimeComputesEveryOperation) {
-  ASSERT_EQ(kCompileFast, 0);
   Comparison comparison;
   for (const save::testing::OnnxCase& one : save::testing::OnnxCases()) {
     Exported exported{.what = one.name,
@@ -369,4 +365,4 @@ TEST(Onnx, RuntimeComputesNetworks) {
   comparison.Run();
 }
 
-}  // namespace penstock::tests
+}  // namespace penstock::tests::onnx_test

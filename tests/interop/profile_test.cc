@@ -10,7 +10,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::profile_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -50,4 +50,4 @@ TEST(Profile, TensorFlowFindsTheSameSpans) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::profile_test

@@ -9,7 +9,7 @@
 #include "tests/interop/tensors_of_types.h"
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::pytorch_test {
 namespace {
 
 using base::Array;
@@ -120,4 +120,4 @@ TEST(PyTorch, ReadsOurFiles) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::pytorch_test

@@ -24,7 +24,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::records_random_test {
 namespace {
 
 using base::Array;
@@ -229,4 +229,4 @@ TEST(RandomRecords, AreReadAsInTensorFlow) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::records_random_test

@@ -11,7 +11,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::records_test {
 namespace {
 
 using base::Array;
@@ -112,4 +112,4 @@ TEST(Records, OfASnapshotAreFramedAsTensorFlowReadsThem) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::records_test

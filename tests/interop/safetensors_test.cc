@@ -9,7 +9,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::safetensors_test {
 namespace {
 
 using base::Array;
@@ -101,4 +101,4 @@ TEST(Safetensors, InShardsAreReadByTheirLibrary) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::safetensors_test

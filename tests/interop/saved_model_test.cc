@@ -14,7 +14,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::saved_model_test {
 namespace {
 
 using base::Array;
@@ -270,4 +270,4 @@ TEST_F(SavedModelExports, OfJaxRunAtTheirShapes) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::saved_model_test

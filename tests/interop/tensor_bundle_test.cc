@@ -15,7 +15,7 @@
 #include "tests/interop/tensors_of_types.h"
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::tensor_bundle_test {
 namespace {
 
 using base::Array;
@@ -162,4 +162,4 @@ TEST_F(TensorFlowCheckpoint, OursAreReadAndRestored) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::tensor_bundle_test

@@ -11,7 +11,7 @@
 
 #include "tests/interop/small_data.h"
 
-namespace penstock::tests {
+namespace penstock::tests::text_learned_test {
 namespace {
 
 using base::Array;
@@ -104,4 +104,4 @@ TEST(Sonnets, AreLearnedByHeartByASmallDecoder) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::text_learned_test

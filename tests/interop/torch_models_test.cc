@@ -19,7 +19,7 @@
 
 #include "tests/python.h"
 
-namespace penstock::tests {
+namespace penstock::tests::torch_models_test {
 namespace {
 
 using base::Array;
@@ -263,4 +263,4 @@ TEST_F(TorchModels, PretrainedEfficientNetLiteNamesWhatPhotographsShow) {
 }
 
 }  // namespace
-}  // namespace penstock::tests
+}  // namespace penstock::tests::torch_models_test

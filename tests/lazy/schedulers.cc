@@ -1,4 +1,7 @@
 #include <cmath>
+#include <limits>
+
+#include "gtest/gtest.h"
 
 #include "tests/lazy/rows.h"
 
@@ -43,6 +46,39 @@ std::shared_ptr<lr::LRScheduler> SequentialOfThree(Optimizer& o) {
                                                     std::make_shared<lr::ExponentialLR>(o, 0.8),
                                                     std::make_shared<lr::StepLR>(o, 4, 0.5)},
       std::vector<int64_t>{4, 12});
+}
+
+// A scheduler that another one replaces after 11 steps, with its state and other initial rates.
+template <typename Make, typename Step>
+MakeStep Resumed(Make make, Step step) {
+  return [make, step](Optimizer& o) {
+    auto scheduler = make(o);
+    return [&o, make, step, scheduler](int epoch) mutable {
+      if (epoch == 11) {
+        const base::NamedArrays state = scheduler->state_dict();
+        std::vector<std::pair<double, double>> rates;
+        for (Optimizer::Group& group : o.param_groups()) {
+          rates.emplace_back(group.options["lr"], group.options["momentum"]);
+          group.options["lr"] = 0.3;
+          group.options.erase("initial_lr");
+        }
+        scheduler = make(o);
+        EXPECT_TRUE(scheduler->load_state_dict(state).ok());
+        for (size_t i = 0; i < rates.size(); ++i) {
+          auto& options = o.param_groups()[i].options;
+          options["lr"] = rates[i].first;
+          options["momentum"] = rates[i].second;
+        }
+      }
+      step(*scheduler, epoch);
+    };
+  };
+}
+
+template <typename S, typename... Args>
+MakeStep ResumedOf(Args... args) {
+  return Resumed([args...](Optimizer& o) { return std::make_shared<S>(o, args...); },
+                 [](lr::LRScheduler& scheduler, int) { scheduler.step(); });
 }
 
 std::function<void(int)> Two(Optimizer& o) {
@@ -95,6 +131,35 @@ std::vector<std::pair<std::string, MakeStep>> SchedulerRows() {
       {"SequentialLR", EachEpoch(Sequential)},
       {"SequentialLR of three", EachEpoch(SequentialOfThree)},
       {"StepLR and ExponentialLR", Two},
+      {"StepLR resumed", ResumedOf<lr::StepLR>(7)},
+      {"LambdaLR resumed",
+       ResumedOf<lr::LambdaLR>([](int64_t epoch) { return 1 / (1 + static_cast<double>(epoch)); })},
+      {"CosineAnnealingLR resumed", ResumedOf<lr::CosineAnnealingLR>(7, 0.005)},
+      {"CosineAnnealingWarmRestarts resumed",
+       ResumedOf<lr::CosineAnnealingWarmRestarts>(4, 2, 0.001)},
+      {"OneCycleLR resumed",
+       ResumedOf<lr::OneCycleLR>(0.8, lr::OneCycleOptions{.total_steps = 31})},
+      {"ReduceLROnPlateau resumed", Resumed(
+                                        [](Optimizer& o) {
+                                          return std::make_shared<lr::ReduceLROnPlateau>(
+                                              o, lr::PlateauOptions{.patience = 2, .cooldown = 1});
+                                        },
+                                        [](lr::ReduceLROnPlateau& scheduler, int epoch) {
+                                          scheduler.step(std::sin(epoch) + (epoch < 8 ? 1 : 0));
+                                        })},
+      {"SequentialLR resumed",
+       Resumed(SequentialOfThree, [](lr::LRScheduler& scheduler, int) { scheduler.step(); })},
+      {"MultiStepLR unsorted", Plain<lr::MultiStepLR>(std::vector<int64_t>{9, 4, 0, 100}, 0.3)},
+      {"ConstantLR of no steps", Plain<lr::ConstantLR>(0.5, 0)},
+      {"CosineAnnealingWarmRestarts of one step", Plain<lr::CosineAnnealingWarmRestarts>(1)},
+      {"OneCycleLR that only warms up", OneCycle({.total_steps = 31, .pct_start = 1})},
+      {"OneCycleLR without warmup", OneCycle({.total_steps = 31, .pct_start = 0})},
+      {"ReduceLROnPlateau of NaN",
+       [](Optimizer& o) {
+         return [scheduler =
+                     std::make_shared<lr::ReduceLROnPlateau>(o, lr::PlateauOptions{.patience = 3})](
+                    int) { scheduler->step(std::numeric_limits<double>::quiet_NaN()); };
+       }},
   };
 }
 

@@ -36,6 +36,28 @@ def sequential_of_three(optimizer):
                                                  lr_scheduler.StepLR(optimizer, 4, 0.5)], [4, 12])
 
 
+def resumed(make):
+    """After 11 steps another optimizer and another scheduler go on."""
+    def wrapped(optimizer):
+        held = [make(optimizer)]
+        def step(epoch):
+            if epoch == 11:
+                state, rates = held[0].state_dict(), [(g["lr"], g["momentum"]) for g in optimizer.param_groups]
+                for group in optimizer.param_groups:
+                    group["lr"] = 0.3
+                    group.pop("initial_lr", None)
+                held[0] = make(optimizer)
+                held[0].load_state_dict(state)
+                for group, (lr, momentum) in zip(optimizer.param_groups, rates):
+                    group["lr"], group["momentum"] = lr, momentum
+            if isinstance(held[0], lr_scheduler.ReduceLROnPlateau):
+                held[0].step(METRICS[epoch])
+            else:
+                held[0].step()
+        return step
+    return wrapped
+
+
 def two(optimizer):
     a, b = lr_scheduler.StepLR(optimizer, 5, 0.5), lr_scheduler.ExponentialLR(optimizer, 0.97)
     class Both:
@@ -70,6 +92,19 @@ ROWS = {
     "SequentialLR": of(sequential),
     "SequentialLR of three": of(sequential_of_three),
     "StepLR and ExponentialLR": of(two),
+    "StepLR resumed": resumed(lambda o: lr_scheduler.StepLR(o, 7)),
+    "LambdaLR resumed": resumed(lambda o: lr_scheduler.LambdaLR(o, lambda epoch: 1 / (1 + epoch))),
+    "CosineAnnealingLR resumed": resumed(lambda o: lr_scheduler.CosineAnnealingLR(o, 7, 0.005)),
+    "CosineAnnealingWarmRestarts resumed": resumed(lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 4, 2, 0.001)),
+    "OneCycleLR resumed": resumed(lambda o: lr_scheduler.OneCycleLR(o, 0.8, total_steps=31)),
+    "ReduceLROnPlateau resumed": resumed(lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=2, cooldown=1)),
+    "SequentialLR resumed": resumed(sequential_of_three),
+    "MultiStepLR unsorted": of(lambda o: lr_scheduler.MultiStepLR(o, [9, 4, 0, 100], 0.3)),
+    "ConstantLR of no steps": of(lambda o: lr_scheduler.ConstantLR(o, 0.5, 0)),
+    "CosineAnnealingWarmRestarts of one step": of(lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 1)),
+    "OneCycleLR that only warms up": of(lambda o: lr_scheduler.OneCycleLR(o, 0.8, total_steps=31, pct_start=1.0)),
+    "OneCycleLR without warmup": of(lambda o: lr_scheduler.OneCycleLR(o, 0.8, total_steps=31, pct_start=0.0)),
+    "ReduceLROnPlateau of NaN": lambda o: (lambda s: lambda epoch: s.step(float("nan")))(lr_scheduler.ReduceLROnPlateau(o, patience=3)),
 }
 
 

@@ -27,6 +27,8 @@
 #include "penstock/train/callbacks/checkpoint.h"
 #include "penstock/train/trainer.h"
 
+#include "tests/remote/child_process.h"
+
 namespace penstock::tests {
 namespace {
 
@@ -35,111 +37,10 @@ using base::DType;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr auto kLimit = std::chrono::seconds(120);
 constexpr int64_t kRows = 64, kBatch = 8, kSteps = kRows / kBatch;
 constexpr int kEpochs = 4;
 // In the environment of a client's process: the address of its worker.
 constexpr char kWorkerVariable[] = "PENSTOCK_TEST_WORKER";
-
-// A child process. Its stderr and stdout are a pipe.
-class Process {
- public:
-  explicit Process(std::vector<std::string> command) {
-    std::vector<char*> words;
-    for (std::string& word : command) words.push_back(word.data());
-    words.push_back(nullptr);
-    int ends[2];
-    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-    output_ = ends[0];
-    process_ = ::fork();
-    if (process_ == 0) {  // only async-signal-safe functions
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::dup2(ends[1], STDOUT_FILENO);
-      ::dup2(ends[1], STDERR_FILENO);
-      ::execv(words[0], words.data());
-      ::_exit(127);
-    }
-    ::close(ends[1]);
-  }
-  ~Process() {
-    Kill();
-    ::close(output_);
-  }
-  Process(const Process&) = delete;
-  Process& operator=(const Process&) = delete;
-
-  void Kill() {
-    if (process_ <= 0) return;
-    ::kill(process_, SIGKILL);
-    ::waitpid(process_, nullptr, 0);
-    process_ = -1;
-  }
-
-  // The next line of its output that contains `text`; empty when it has ended, or after kLimit.
-  std::string AwaitLine(const std::string& text) {
-    const auto deadline = std::chrono::steady_clock::now() + kLimit;
-    for (;;) {
-      for (size_t end; (end = pending_.find('\n')) != std::string::npos;) {
-        const std::string line = pending_.substr(0, end);
-        pending_.erase(0, end + 1);
-        all_ += line + "\n";
-        if (absl::StrContains(line, text)) return line;
-      }
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-          deadline - std::chrono::steady_clock::now());
-      pollfd wait = {.fd = output_, .events = POLLIN, .revents = 0};
-      char bytes[4096];
-      ssize_t count = 0;
-      if (::poll(&wait, 1, static_cast<int>(std::max<int64_t>(0, left.count()))) > 0) {
-        count = ::read(output_, bytes, sizeof(bytes));
-      }
-      if (count <= 0) {
-        ADD_FAILURE() << "no line with '" << text << "' in:\n" << all_ << pending_;
-        return "";
-      }
-      pending_.append(bytes, static_cast<size_t>(count));
-    }
-  }
-
- private:
-  pid_t process_ = -1;
-  int output_ = -1;
-  std::string pending_, all_;
-};
-
-// `penstock worker` on a CPU device; started again on the same port.
-class WorkerProcess {
- public:
-  explicit WorkerProcess(std::string log, int lease = 600) : log_(std::move(log)), lease_(lease) {
-    Start("127.0.0.1:0");
-    const std::string before = "listening on ";
-    const std::string line = process_->AwaitLine(before);
-    if (line.empty()) return;
-    const size_t begin = line.find(before) + before.size();
-    address_ = line.substr(begin, line.find(',', begin) - begin);
-  }
-
-  // Does not wait until it listens: clients do.
-  void KillAndStartAgain() {
-    process_->Kill();
-    Start(address_);
-  }
-
-  const std::string& address() const { return address_; }
-  Process& process() { return *process_; }
-
- private:
-  void Start(const std::string& listen) {
-    process_.emplace(std::vector<std::string>{PENSTOCK_PROGRAM, "worker", "--listen", listen,
-                                              "--device", "cpu", "--log", log_, "--lease",
-                                              absl::StrCat(lease_)});
-  }
-
-  const std::string log_;
-  const int lease_;
-  std::string address_;
-  std::optional<Process> process_;
-};
 
 class KilledProcessesTest : public testing::Test {
  protected:
@@ -267,7 +168,7 @@ TEST_F(KilledProcessesTest, WorkerFreesEverythingWhenTheLeaseOfAKilledClientEnds
   ::unsetenv(kWorkerVariable);
 
   // Each question travels to the worker and back.
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  const auto deadline = std::chrono::steady_clock::now() + kProcessLimit;
   remote::SessionInfo session;
   while (session.executions() < 3 && std::chrono::steady_clock::now() < deadline) {
     const auto now = remote::DescribeWorker(options);

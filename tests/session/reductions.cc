@@ -190,6 +190,10 @@ RowTable ReductionRows() {
        [](const tf::Tensors& x) -> tf::Tensors {
          return {tf::UnsortedSegmentMean(x[0], x[1], 4)};
        }},
+      {"UnsortedSegmentMean/int",
+       [](const tf::Tensors& x) -> tf::Tensors {
+         return {tf::UnsortedSegmentMean(x[0], x[1], 4)};
+       }},
       {"UnsortedSegmentProd/rows",
        [](const tf::Tensors& x) -> tf::Tensors {
          return {tf::UnsortedSegmentProd(x[0], x[1], 4)};

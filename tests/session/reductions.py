@@ -84,6 +84,8 @@ ROWS = {
         lambda a, b: tf.unsorted_segment_sum(a, b, 3), i(2, 3, 2), given([[0, 2, 0], [1, 2, 1]], "int64")),
     "UnsortedSegmentMean/rows": row(
         lambda a, b: tf.unsorted_segment_mean(a, b, 4), f(6, 2), given([0, 2, 0, 1, 2, 2], "int32")),
+    "UnsortedSegmentMean/int": row(
+        lambda a, b: tf.unsorted_segment_mean(a, b, 4), i(6, 2), given([0, 2, 0, 1, 2, 2], "int32")),
     "UnsortedSegmentProd/rows": row(
         lambda a, b: tf.unsorted_segment_prod(a, b, 4), f(6, 2), given([0, 2, 0, 1, 2, 2], "int32")),
     "UnsortedSegmentMax/rows": row(

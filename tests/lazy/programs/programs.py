@@ -50,7 +50,8 @@ class Machine:
         return getattr(x, i["op"])(*args, **i.get("kw", {}))
 
     def op_tensor(self, i):
-        return torch.tensor(i["values"], dtype=DTYPES[i["dtype"]]).reshape(i["shape"]).requires_grad_(i["grad"])
+        # A copy: a leaf that is a view of a hidden tensor loses gradients after an in-place operation.
+        return torch.tensor(i["values"], dtype=DTYPES[i["dtype"]]).reshape(i["shape"]).clone().requires_grad_(i["grad"])
 
     def op_to(self, i):
         return self.x[i["x"]].to(DTYPES[i["dtype"]])
@@ -122,6 +123,8 @@ class Generator:
     def __init__(self, seed):
         self.r = random.Random(seed)
         self.next = 0
+        # Groups of instructions that single ones seldom make.
+        self.groups = [[], [self.training_step, self.shared_memory], [self.double_backward, self.shared_memory]][seed % 3]
 
     def pick(self, *choices):
         return self.r.choice(choices)
@@ -360,9 +363,68 @@ class Generator:
         make = self.tensor(list(x.shape), NAMES[x.dtype], False)
         return [make, {"op": "backward", "x": k, "gradient": make["out"][0], "retain": self.r.random() < 0.5}]
 
+    def training_step(self, m):
+        """A step of gradient descent; gradients accumulate over steps unless they are cleared or zeroed."""
+        leaf = self.any(m, lambda y: y.requires_grad and y.is_leaf and y._base is None)
+        if leaf is None:
+            return self.tensor(grad=True)
+        x = m.x[leaf]
+        data = self.tensor(list(x.shape), NAMES[x.dtype], False)
+        product, loss, gradient = self.new(), self.new(), self.new()
+        by = self.pick(data["out"], data["out"], [leaf])  # linear or quadratic
+        steps = [data, {"op": "mul", "x": leaf, "args": [{"t": by[0]}], "out": product},
+                 {"op": "sum", "x": product[0], "args": [], "out": loss},
+                 {"op": "backward", "x": loss[0], "gradient": None, "retain": self.r.random() < 0.3},
+                 {"op": "get_grad", "x": leaf, "out": gradient},
+                 {"op": "add_", "x": leaf, "args": [{"t": gradient[0]}], "kw": {"alpha": self.pick(-1, 2, 0.5)}, "no_grad": True}]
+        end = self.pick(None, {"op": "clear_grad", "x": leaf}, {"op": "zero_", "x": gradient[0], "args": []},
+                        {"op": "mul_", "x": gradient[0], "args": [self.pick(2, -1)]})
+        return steps + ([end] if end else [])
+
+    def double_backward(self, m):
+        """The gradient of a function of a gradient."""
+        k = self.any(m, lambda y: y.requires_grad and y.numel() < 20)
+        leaves = [j for j, y in m.x.items() if y.requires_grad]
+        if k is None:
+            return self.tensor(grad=True)
+        x = m.x[k]
+        product, gradient, penalty, loss = self.new(), self.new(), self.new(), self.new()
+        make = self.tensor(list(x.shape), NAMES[x.dtype], self.r.random() < 0.3)
+        of = self.pick(k, k, self.r.choice(leaves))
+        steps = [make, {"op": "mul", "x": k, "args": [{"t": k}], "out": product},
+                 {"op": "gradients", "ys": product, "xs": [of], "gradients": make["out"], "retain": True, "create": True, "out": gradient},
+                 {"op": "mul", "x": gradient[0], "args": [{"t": self.pick(gradient[0], of)}], "out": penalty}]
+        if self.r.random() < 0.3:
+            steps.append({"op": self.pick("neg_", "relu_"), "x": penalty[0], "args": []})
+        return steps + [{"op": "sum", "x": penalty[0], "args": [], "out": loss},
+                        {"op": "backward", "x": loss[0], "gradient": None, "retain": self.r.random() < 0.7}]
+
+    def shared_memory(self, m):
+        """In-place operations, with and without gradients, through views and detached tensors of tensors that are used again."""
+        k = self.any(m, lambda y: y.requires_grad and (not y.is_leaf or self.r.random() < 0.3)) or self.any(m)
+        steps = []
+        for _ in range(self.r.randint(1, 3)):
+            on = k
+            if self.r.random() < 0.7:
+                view = self.view(k, m.x[k]) if self.r.random() < 0.6 else {"x": k, "op": "detach", "args": [], "out": self.new()}
+                if view is None:
+                    continue
+                steps.append(view)
+                on = view["out"][0]
+            op = self.pick("mul_", "add_", "neg_", "clamp_", "zero_", "fill_", "relu_")
+            args = {"mul_": [self.pick(2, -1)], "add_": [self.pick(1, -2)], "clamp_": [-1, 2], "fill_": [self.pick(0, 1)]}.get(op, [])
+            steps.append({"op": op, "x": on, "args": args, "kw": {}})
+            if self.r.random() < 0.5:
+                steps[-1]["no_grad"] = True
+            if self.r.random() < 0.4:
+                steps.append({"op": "mul", "x": on, "args": [{"t": k}] if on == k else [2], "out": self.new()})
+        return steps
+
     def instruction(self, m):
         if len(m.x) < 3:
-            return self.tensor()
+            return self.tensor(dtype="f32" if self.groups and self.next == 0 else None, grad=True if self.groups else None)
+        if self.groups and self.r.random() < 0.15:
+            return self.r.choice(self.groups)(m)
         k = self.any(m)
         x = m.x[k]
         what = self.r.random()
@@ -387,6 +449,8 @@ class Generator:
         for i in made:
             if i["op"] == "detach_" and any(y._base is m.x[i["x"]] for y in m.x.values()):
                 return []  # its views keep their history in PyTorch
+            if i["op"] == "requires_grad_" and any(y._base is m.x[i["x"]] for y in m.x.values()):
+                return []  # its views become leaves of their own in PyTorch
             if self.r.random() < 0.12 and not views and i["op"] not in ("tensor", "backward", "gradients"):
                 i["no_grad"] = True
         return made
@@ -431,17 +495,17 @@ def generate(seed, length):
         for i in group:
             try:
                 done = step(m, i)
+                again = not done and i["op"] in ("backward", "gradients")  # it may have freed a part of the graph
             except Cut:
-                try:
-                    m = replay(program)  # without the instruction
-                except RuntimeError:
-                    return [], Machine()
-                break
+                done, again = False, True  # without the instruction
             if done or "fails" in i:
                 program.append(i)
-            if not done and i["op"] in ("backward", "gradients"):
-                m = replay(program)
-                if "fails" in i:  # it may have freed a part of the graph
+            if again:
+                try:
+                    m = replay(program)
+                except RuntimeError:  # an instruction that was left out had an effect nevertheless
+                    return [], Machine()
+                if "fails" in i:
                     return program, m
             if not done:
                 break

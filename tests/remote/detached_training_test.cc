@@ -1,0 +1,185 @@
+// `penstock train --detach`: a training that its worker runs goes on when its client, or the worker, is killed.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#include "penstock/cli/testing/command_fixture.h"
+#include "penstock/remote/describe.h"
+
+#include "tests/remote/child_process.h"
+
+namespace penstock::tests {
+namespace {
+
+using cli::testing::CommandResult;
+using cli::testing::Penstock;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class DetachedTrainingTest : public cli::testing::CommandFixture {
+ protected:
+  DetachedTrainingTest() {
+    ::setenv("GCE_METADATA_HOST", "off", 1);
+    MakeImages("images", 16);
+    EXPECT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+    std::filesystem::create_directories(Path("out"));
+    worker_.emplace(Path("log"), 600,
+                    std::vector<std::string>{"--read", Path("shards/"), "--write", Path("out/")});
+  }
+
+  std::string address() const { return absl::StrCat("grpc://", worker_->address()); }
+
+  // `penstock train` with files of these names.
+  std::vector<std::string> Train(const std::string& name, int epochs,
+                                 std::vector<std::string> more) const {
+    std::vector<std::string> line = {"train",
+                                     "--data",
+                                     Path("shards/*.tfrec"),
+                                     "--model",
+                                     "mlp",
+                                     "--epochs",
+                                     absl::StrCat(epochs),
+                                     "--batch-size",
+                                     "8",
+                                     "--save",
+                                     Path(absl::StrCat("out/", name, ".safetensors")),
+                                     "--checkpoints",
+                                     Path(absl::StrCat("out/", name))};
+    line.insert(line.end(), more.begin(), more.end());
+    return line;
+  }
+  std::vector<std::string> Detached(const std::string& name, int epochs) const {
+    return Train(name, epochs, {"--device", address(), "--detach"});
+  }
+
+  // The weights of an undisturbed training on this machine.
+  std::string Undisturbed(int epochs) {
+    const CommandResult result = Penstock(Train("local", epochs, {"--device", "cpu"}));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return cli::testing::Bytes(Path("out/local.safetensors"));
+  }
+
+  // The id that the client prints: "training 4f3a91c2: `penstock attach ...".
+  static std::string IdIn(const std::string& text) {
+    const std::string before = "training ";
+    const size_t at = text.find(before);
+    return at == std::string::npos ? "" : text.substr(at + before.size(), 8);
+  }
+
+  std::optional<WorkerProcess> worker_;
+};
+
+TEST_F(DetachedTrainingTest, GoesOnWhenItsClientIsKilled) {
+  std::vector<std::string> command = Detached("run", 3);
+  command.insert(command.begin(), PENSTOCK_PROGRAM);
+  Process client(command);
+  const std::string id = IdIn(client.AwaitLine("follows it"));
+  client.Kill();
+  const CommandResult followed = Penstock({"attach", address(), id});
+  EXPECT_EQ(followed.code, 0) << followed.err << followed.out;
+  EXPECT_THAT(followed.out, HasSubstr("Epoch 3/3"));
+  EXPECT_THAT(followed.err, HasSubstr("completed"));
+  EXPECT_EQ(cli::testing::Bytes(Path("out/run.safetensors")), Undisturbed(3));
+  // What it has printed stays.
+  EXPECT_THAT(Penstock({"attach", address(), id}).out, HasSubstr("Epoch 3/3"));
+  EXPECT_THAT(
+      Penstock({"attach", address()}).out,
+      AllOf(HasSubstr("training " + id), HasSubstr("exit code 0"), HasSubstr("no sessions")));
+}
+
+TEST_F(DetachedTrainingTest, ResumesWhenItsWorkerIsKilledAndStartedAgain) {
+  constexpr int kEpochs = 60;
+  const CommandResult started = Penstock(Detached("run", kEpochs));
+  ASSERT_EQ(started.code, 0) << started.err;
+  const std::string id = IdIn(started.err);
+  Process follower({PENSTOCK_PROGRAM, "attach", address(), id});
+  follower.AwaitLine("Epoch 2/");
+  worker_->KillAndStartAgain();
+  EXPECT_EQ(follower.AwaitEnd(), 0) << follower.output();
+  EXPECT_THAT(follower.output(), HasSubstr("resumes from its last checkpoint"));
+  EXPECT_EQ(cli::testing::Bytes(Path("out/run.safetensors")), Undisturbed(kEpochs));
+}
+
+TEST_F(DetachedTrainingTest, OwnsTheDevicesUntilItIsStopped) {
+  const CommandResult started = Penstock(Detached("run", 1000000));
+  ASSERT_EQ(started.code, 0) << started.err;
+  const std::string id = IdIn(started.err);
+  const CommandResult second = Penstock(Detached("second", 1));
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.err,
+              AllOf(HasSubstr("are in use by session " + id), HasSubstr("--take-over")));
+  EXPECT_THAT(Penstock(Train("third", 1, {"--device", address()})).err,
+              HasSubstr("are in use by session " + id));
+
+  Process follower({PENSTOCK_PROGRAM, "attach", address(), id});
+  follower.AwaitLine("Epoch 2/");
+  auto worker = remote::DescribeSessions({.address = address()});
+  const auto deadline = std::chrono::steady_clock::now() + kProcessLimit;
+  while (worker.ok() && worker->sessions.size() == 1 &&
+         !absl::StrContains(worker->sessions[0].activity, "training step ") &&
+         std::chrono::steady_clock::now() < deadline) {  // it may compile
+    worker = remote::DescribeSessions({.address = address()});
+  }
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  ASSERT_EQ(worker->sessions.size(), 1u);
+  EXPECT_EQ(worker->sessions[0].id, id);
+  EXPECT_EQ(worker->sessions[0].training, id);
+  EXPECT_THAT(worker->sessions[0].activity, HasSubstr("training step "));
+  ASSERT_EQ(worker->trainings.size(), 1u);
+  EXPECT_EQ(worker->trainings[0].state, remote::TrainingDescription::State::kRunning);
+
+  const CommandResult stopped = Penstock({"attach", address(), id, "--stop"});
+  EXPECT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("saved a checkpoint and stopped"));
+  EXPECT_EQ(follower.AwaitEnd(), 75) << follower.output();
+  EXPECT_FALSE(std::filesystem::is_empty(Path("out/run")));
+  EXPECT_THAT(Penstock({"attach", address(), id, "--stop"}).err, HasSubstr("has ended"));
+  EXPECT_EQ(Penstock(Detached("next", 1)).code, 0) << "the devices are free";
+}
+
+// Not detached: a client whose worker is gone waits for it, but not when it is asked to end.
+TEST_F(DetachedTrainingTest, ClientThatWaitsForItsWorkerEndsBySigterm) {
+  std::vector<std::string> command = Train("run", 1000000, {"--device", address()});
+  command.insert(command.begin(), PENSTOCK_PROGRAM);
+  Process client(command);
+  client.AwaitLine("Epoch 2/");
+  worker_->process().Kill();
+  client.AwaitLine("reconnecting");
+  ::kill(client.id(), SIGTERM);
+  EXPECT_EQ(client.AwaitEnd(), 75) << client.output();
+  EXPECT_THAT(client.output(), AllOf(HasSubstr("SIGTERM was received while waiting for the worker"),
+                                     HasSubstr("resumes from the checkpoint of step")));
+}
+
+TEST_F(DetachedTrainingTest, SaysBeforeItStartsWhatTheWorkerCannotUse) {
+  const auto error = [&](std::vector<std::string> more) {
+    std::vector<std::string> line = Detached("run", 1);
+    line.insert(line.end(), more.begin(), more.end());
+    const CommandResult result = Penstock(line);
+    EXPECT_EQ(result.code, 1) << result.err;
+    return result.err;
+  };
+  EXPECT_THAT(error({"--csv-log", Path("elsewhere.csv")}),
+              AllOf(HasSubstr("--csv-log"), HasSubstr("--write")));
+  EXPECT_THAT(error({"--validation", "relative/*.tfrec"}),
+              AllOf(HasSubstr("--validation"), HasSubstr("relative")));
+  EXPECT_THAT(error({"--weights", "/etc/passwd"}), HasSubstr("--weights"));
+  EXPECT_THAT(error({"--monitor", "127.0.0.1:0"}), HasSubstr("--monitor cannot be used"));
+  EXPECT_THAT(
+      Penstock({"train", "--data", Path("shards/*"), "--device", address(), "--detach"}).err,
+      HasSubstr("--detach needs --checkpoints"));
+  EXPECT_THAT(Penstock(Train("run", 1, {"--device", "cpu", "--detach"})).err,
+              HasSubstr("--detach needs a worker"));
+  EXPECT_THAT(Penstock({"attach", address()}).out, Not(HasSubstr("training "))) << "none was begun";
+  // What only the start can find: the client waits for it.
+  EXPECT_THAT(error({"--data", Path("shards/none-*.tfrec")}), HasSubstr("none-"));
+  EXPECT_THAT(Penstock({"attach", address(), "00000000"}).err, HasSubstr("no training '00000000'"));
+}
+
+}  // namespace
+}  // namespace penstock::tests

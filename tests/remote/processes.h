@@ -1,0 +1,88 @@
+// Processes for tests of room remote: `penstock worker`, and what it holds.
+//
+//   WorkerProcess worker({.folder = folder, .lease = 2});
+//   ... OpenRemoteClient({.address = worker.address()}) ...
+//   const Held held = HeldBy(worker.process().id());
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace penstock::tests {
+
+// A child process, killed with this object. Its stderr and stdout are a pipe.
+class Process {
+ public:
+  // `variables`: "NAME=value", in addition to those of this process.
+  explicit Process(std::vector<std::string> command, std::vector<std::string> variables = {});
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t id() const { return process_; }
+  bool running() const;
+  void Kill();
+  // The next line of its output that contains `text`; empty, and a failure of the test, when it has ended or after two
+  // minutes.
+  std::string AwaitLine(const std::string& text);
+  // Reads and drops what it prints from now on. Else it stops when nobody reads 64 KiB.
+  void DropOutput();
+
+ private:
+  std::thread reader_;
+  pid_t process_ = -1;
+  int output_ = -1;
+  std::string pending_, all_;
+};
+
+struct WorkerProcessOptions {
+  std::string folder;  // for its log and its temporary files
+  int lease = 600;     // seconds
+  std::vector<std::string> arguments = {};
+  bool tls = false;  // only for the address: the arguments say it, too
+};
+
+// `penstock worker` on a CPU device.
+class WorkerProcess {
+ public:
+  explicit WorkerProcess(const WorkerProcessOptions& options);
+
+  const std::string& address() const { return address_; }  // "grpc://127.0.0.1:PORT", or grpcs://
+  int port() const;
+  Process& process() { return *process_; }
+  std::vector<std::string> LogLines() const;
+  // Names in its folder of temporary files.
+  std::vector<std::string> TemporaryFiles() const;
+
+ private:
+  const std::string log_, temporary_;
+  std::string address_;
+  std::unique_ptr<Process> process_;
+};
+
+// What a process holds at the moment.
+struct Held {
+  int64_t megabytes = 0;  // resident
+  int64_t threads = 0, descriptors = 0;
+};
+Held HeldBy(pid_t process);
+
+// A folder that is removed with this object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace penstock::tests
