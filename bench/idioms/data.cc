@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include <sys/resource.h>
+
 #include "penstock/base/clock.h"
 #include "penstock/base/random.h"
 
@@ -42,5 +44,18 @@ Array Flowers() {
 }
 
 Array FlowerClasses() { return Cycle(16, 3); }
+
+int64_t StepsOfRound(double seconds_a_step) {
+  return std::max(kMinSteps, static_cast<int64_t>(kSecondsOfRound / seconds_a_step));
+}
+
+double CpuSeconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
 
 }  // namespace penstock::idioms

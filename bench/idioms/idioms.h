@@ -25,6 +25,14 @@ class Training {
 // Seconds since `began` on the same clock.
 double SecondsSince(double began);
 
+// A measurement takes about this time, and at least this number of steps.
+inline constexpr double kSecondsOfRound = 1.0;
+inline constexpr int64_t kMinSteps = 2;
+// Number of steps of a measurement.
+int64_t StepsOfRound(double seconds_a_step);
+// CPU time of this process: what a step costs, also while other processes run.
+double CpuSeconds();
+
 using MakeTraining = absl::StatusOr<std::unique_ptr<Training>> (*)();
 
 inline constexpr int64_t kImages = 128, kSide = 32, kClasses = 10;

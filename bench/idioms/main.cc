@@ -4,14 +4,12 @@
 //                              steps) and prints {"items_per_second": 3072.0, "cpu_us_per_step": 81000.0}
 //
 // IDIOM and WORK are those of the table below; idioms.h says what they do.
-#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include <sys/resource.h>
 
 #include "penstock/base/status.h"
 
@@ -19,9 +17,6 @@
 
 namespace penstock::idioms {
 namespace {
-
-constexpr double kSeconds = 1.0;
-constexpr int64_t kMinSteps = 2;
 
 constexpr struct {
   absl::string_view idiom, work;
@@ -39,22 +34,12 @@ constexpr struct {
     {"estimator", "resnet20", kImages, EstimatorResNet20},
 };
 
-// CPU time of this process: what a step costs, also while other processes run.
-double CpuSeconds() {
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
 absl::Status Serve(Training& training, int64_t items) {
   PENSTOCK_RETURN_IF_ERROR(training.Run(1).status());  // compiles
   PENSTOCK_ASSIGN_OR_RETURN(double seconds, training.Run(kMinSteps));
   double seconds_a_step = seconds / kMinSteps;
   for (std::string line; std::getline(std::cin, line);) {
-    const int64_t steps = std::max(kMinSteps, static_cast<int64_t>(kSeconds / seconds_a_step));
+    const int64_t steps = StepsOfRound(seconds_a_step);
     const double cpu = CpuSeconds();
     PENSTOCK_ASSIGN_OR_RETURN(seconds, training.Run(steps));
     seconds_a_step = seconds / static_cast<double>(steps);

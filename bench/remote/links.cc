@@ -1,11 +1,5 @@
-// Benchmark of the links of room remote over loopback, beside bare gRPC (the C++ API with byte buffers and a
-// thread per side, no frames, no checksums, nothing kept for a reconnect):
-//
-//   upload     256 MiB in messages of 1 MiB, until the server has taken them all
-//   round      the smallest message and its answer, median
-//   pipelined  10,000 smallest messages and their answers, per message
-//
-// bench_remote
+// The links of room remote beside gRPC alone, in one process: shows whether time is lost in the links or above
+// them.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -17,17 +11,15 @@
 #include <thread>
 #include <vector>
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/generic/generic_stub.h>
-#include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
-
 #include "penstock/base/clock.h"
 #include "penstock/base/median.h"
 #include "penstock/base/status.h"
+#include "penstock/remote/link/link.h"
 #include "penstock/remote/link/link_client.h"
 #include "penstock/remote/link/link_server.h"
+
+#include "bench/remote/bare.h"
+#include "bench/remote/remote.h"
 
 namespace penstock::remote {
 namespace {
@@ -132,12 +124,11 @@ class PenstockSide {
     control_.counter.WaitFor(++trips_);
     return Now() - begin;
   }
-  double Pipelined() {
+  double Pipelined(int count) {
     const double begin = Now();
-    for (int i = 0; i < kPipelined; ++i)
-      PENSTOCK_CHECK_OK(links_->control().Send({.header = "step"}));
-    control_.counter.WaitFor(trips_ += kPipelined);
-    return (Now() - begin) / kPipelined;
+    for (int i = 0; i < count; ++i) PENSTOCK_CHECK_OK(links_->control().Send({.header = "step"}));
+    control_.counter.WaitFor(trips_ += count);
+    return (Now() - begin) / count;
   }
 
  private:
@@ -149,148 +140,19 @@ class PenstockSide {
   int64_t uploaded_ = 0, trips_ = 0;
 };
 
-// The server echoes messages of fewer bytes than this, and counts the others.
-constexpr size_t kEchoBelow = 4096;
-
-class BareServer {
- public:
-  BareServer() {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.SetMaxReceiveMessageSize(-1);
-    builder.RegisterAsyncGenericService(&service_);
-    queue_ = builder.AddCompletionQueue();
-    server_ = builder.BuildAndStart();
-    thread_ = std::thread([this] { Serve(); });
-  }
-  ~BareServer() {
-    server_->Shutdown(std::chrono::system_clock::now());
-    thread_.join();
-    queue_->Shutdown();
-    void* tag;
-    bool ok;
-    while (queue_->Next(&tag, &ok)) continue;
-  }
-  int port() const { return port_; }
-  Counter uploaded;
-
- private:
-  bool Next() {
-    void* tag;
-    bool ok = false;
-    return queue_->Next(&tag, &ok) && ok;
-  }
-  void Serve() {
-    grpc::GenericServerContext context;
-    grpc::GenericServerAsyncReaderWriter stream(&context);
-    service_.RequestCall(&context, &stream, queue_.get(), queue_.get(), nullptr);
-    if (!Next()) return;
-    grpc::ByteBuffer buffer;
-    for (;;) {
-      stream.Read(&buffer, nullptr);
-      if (!Next()) break;
-      if (buffer.Length() < kEchoBelow) {
-        stream.Write(buffer, nullptr);
-        if (!Next()) break;
-      } else {
-        uploaded.Add();
-      }
-    }
-    stream.Finish(grpc::Status::OK, nullptr);
-    (void)Next();
-  }
-
-  int port_ = 0;
-  grpc::AsyncGenericService service_;
-  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
-  std::unique_ptr<grpc::Server> server_;
-  std::thread thread_;
-};
-
-class BareSide {
- public:
-  BareSide() {
-    auto channel = grpc::CreateChannel("127.0.0.1:" + std::to_string(server_.port()),
-                                       grpc::InsecureChannelCredentials());
-    stub_ = std::make_unique<grpc::GenericStub>(channel);
-    stream_ = stub_->PrepareCall(&context_, "/bare/Stream", &queue_);
-    stream_->StartCall(nullptr);
-    Next();
-    for (int i = 0; i < 4; ++i) memory_.emplace_back(kUploadBytes, 1);
-    const grpc::Slice slice("step");
-    small_ = grpc::ByteBuffer(&slice, 1);
-  }
-  ~BareSide() {
-    context_.TryCancel();
-    queue_.Shutdown();
-    void* tag;
-    bool ok;
-    while (queue_.Next(&tag, &ok)) continue;
-  }
-  double Upload() {
-    const double begin = Now();
-    for (int i = 0; i < kUploadMessages; ++i) {
-      std::vector<char>& bytes = memory_[static_cast<size_t>(i % 4)];
-      const grpc::Slice slice(bytes.data(), bytes.size(), grpc::Slice::STATIC_SLICE);
-      stream_->Write(grpc::ByteBuffer(&slice, 1), nullptr);
-      Next();
-    }
-    uploaded_ += kUploadMessages;
-    server_.uploaded.WaitFor(uploaded_);
-    return Now() - begin;
-  }
-  double Trip() {
-    const double begin = Now();
-    stream_->Write(small_, nullptr);
-    grpc::ByteBuffer answer;
-    stream_->Read(&answer, nullptr);
-    Next();
-    Next();
-    return Now() - begin;
-  }
-  // A thread reads while this one writes, as the C++ examples do.
-  double Pipelined() {
-    const double begin = Now();
-    int64_t written = 0, read = 0;
-    grpc::ByteBuffer answer;
-    stream_->Write(small_, &written);
-    stream_->Read(&answer, &read);
-    while (written < kPipelined || read < kPipelined) {
-      void* tag;
-      bool ok;
-      PENSTOCK_CHECK(queue_.Next(&tag, &ok) && ok);
-      if (tag == &written && ++written < kPipelined) stream_->Write(small_, &written);
-      if (tag == &read && ++read < kPipelined) stream_->Read(&answer, &read);
-    }
-    return (Now() - begin) / kPipelined;
-  }
-
- private:
-  void Next() {
-    void* tag;
-    bool ok = false;
-    PENSTOCK_CHECK(queue_.Next(&tag, &ok) && ok);
-  }
-  BareServer server_;
-  grpc::CompletionQueue queue_;
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::GenericStub> stub_;
-  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
-  std::vector<std::vector<char>> memory_;
-  grpc::ByteBuffer small_;
-  int64_t uploaded_ = 0;
-};
+}  // namespace
 
 // The sides alternate.
-void Measure() {
+void MeasureLinks() {
   PenstockSide ours;
-  BareSide bare;
+  BareServer server;
+  BareClient bare(server.port());
   std::vector<double> uploads[2], pipelined[2];
   Trips trips[2];
   const auto round = [&](auto& side, int index) {
     uploads[index].push_back(side.Upload());
     for (int i = 0; i < kTrips / kRounds; ++i) trips[index].seconds.push_back(side.Trip());
-    pipelined[index].push_back(side.Pipelined());
+    pipelined[index].push_back(side.Pipelined(kPipelined));
   };
   ours.Upload();
   bare.Upload();
@@ -320,7 +182,4 @@ void Measure() {
         figures[1].pipelined_us / figures[0].pipelined_us);
 }
 
-}  // namespace
 }  // namespace penstock::remote
-
-int main() { penstock::remote::Measure(); }
