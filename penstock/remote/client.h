@@ -48,7 +48,7 @@ struct RemoteOptions {
   // answer to a Hello takes half of it at most.
   double keepalive_seconds = 20;
   // Tells the user about pauses: "connection to tpu1:8470 lost (...), reconnecting", "reconnected after 12 s".
-  // Default: stderr.
+  // Not called any more when the client is destroyed. Default: stderr.
   std::function<void(absl::string_view line)> note = {};
 };
 

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +28,25 @@ absl::StatusOr<std::shared_ptr<runtime::Client>> OpenFromRuntime(
   return OpenRemoteClient({.address = options.device});
 }
 
+// Calls RemoteOptions::note until the client is destroyed. Its session may end later, on a thread of its own.
+class Notes {
+ public:
+  explicit Notes(std::function<void(absl::string_view)> note) : note_(std::move(note)) {}
+  void Tell(absl::string_view line) {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    const auto note = note_;  // End may come within it
+    if (note) note(line);
+  }
+  void End() {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    note_ = nullptr;
+  }
+
+ private:
+  std::recursive_mutex mutex_;  // a note may destroy the client
+  std::function<void(absl::string_view)> note_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<runtime::Client>> OpenRemoteClient(const RemoteOptions& given) {
@@ -38,9 +60,15 @@ absl::StatusOr<std::shared_ptr<runtime::Client>> OpenRemoteClient(const RemoteOp
       take != nullptr && std::strcmp(take, "1") == 0) {
     options.take_over = true;
   }
+  std::shared_ptr<void> until_destroyed;
+  if (options.note) {
+    auto notes = std::make_shared<Notes>(std::move(options.note));
+    options.note = [notes](absl::string_view line) { notes->Tell(line); };
+    until_destroyed = std::shared_ptr<void>(nullptr, [notes](void*) { notes->End(); });
+  }
   // Negative: no session was opened yet. DeviceClient connects once at a time.
   return DeviceClient::Open(
-      [options, reconnect = -1.0](const DeviceClient::Receivers& receivers) mutable
+      [options, until_destroyed, reconnect = -1.0](const DeviceClient::Receivers& receivers) mutable
       -> absl::StatusOr<std::unique_ptr<SessionLinks>> {
         RemoteOptions now = options;
         if (reconnect >= 0) now.connect_seconds = std::max(options.connect_seconds, reconnect);

@@ -200,7 +200,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   int64_t buffer_bytes_ = 0, get_bytes_ = 0, uploading_ = 0, async_ = 0;
   int64_t executions_ = 0, requests_ = 0;
   bool begun_ = false;  // a request has asked for something
-  int busy_ = 0;  // number of Busy
+  int busy_ = 0;        // number of Busy
   double busy_since_ = 0, busy_seconds_ = 0;
   double last_request_ = 0;
   absl::flat_hash_map<uint64_t, Compilation> compiling_;
