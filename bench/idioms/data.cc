@@ -8,10 +8,17 @@
 #include "bench/idioms/idioms.h"
 
 namespace penstock::idioms {
-namespace {
 
 using base::Array;
 using base::DType;
+
+Array Numbers(base::Shape shape) {
+  Array numbers = Array::Uninitialized(DType::kF32, std::move(shape));
+  base::Random random(1);
+  std::generate_n(numbers.mutable_data<float>(), numbers.num_elements(),
+                  [&] { return static_cast<float>(random.Uniform()); });
+  return numbers;
+}
 
 Array Pixels(base::Shape shape) {
   Array pixels = Array::Uninitialized(DType::kU8, std::move(shape));
@@ -27,22 +34,13 @@ Array Cycle(int64_t size, int64_t classes) {
   return labels;
 }
 
-}  // namespace
-
 double SecondsSince(double began) { return base::Clock::Real()->Seconds() - began; }
 
 Array Images() { return Pixels({kImages, kSide, kSide, 3}); }
 Array ImagesChannelsFirst() { return Pixels({kImages, 3, kSide, kSide}); }
 Array Labels() { return Cycle(kImages, kClasses); }
 
-Array Flowers() {
-  Array x = Array::Uninitialized(DType::kF32, {16, 4});
-  base::Random random(1);
-  std::generate_n(x.mutable_data<float>(), x.num_elements(),
-                  [&] { return static_cast<float>(random.Uniform()); });
-  return x;
-}
-
+Array Flowers() { return Numbers({16, 4}); }
 Array FlowerClasses() { return Cycle(16, 3); }
 
 int64_t StepsOfRound(double seconds_a_step) {

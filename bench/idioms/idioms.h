@@ -38,6 +38,11 @@ using MakeTraining = absl::StatusOr<std::unique_ptr<Training>> (*)();
 inline constexpr int64_t kImages = 128, kSide = 32, kClasses = 10;
 inline constexpr double kLearningRate = 0.01, kMomentum = 0.9, kIrisLearningRate = 0.5;
 
+// Random values, the same ones each time: float32 from 0 to 1, uint8. int64[size]: 0, 1, ... classes - 1, 0, ...
+base::Array Numbers(base::Shape shape);
+base::Array Pixels(base::Shape shape);
+base::Array Cycle(int64_t size, int64_t classes);
+
 // uint8[128,32,32,3], and in PyTorch's order of axes; their labels, int64[128].
 base::Array Images();
 base::Array ImagesChannelsFirst();

@@ -4,19 +4,18 @@
 #include "absl/strings/str_format.h"
 
 #include "penstock/base/clock.h"
-#include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/models/models.h"
 #include "penstock/nn/layers.h"
 #include "penstock/train/trainer.h"
 
+#include "bench/idioms/idioms.h"
 #include "bench/remote/remote.h"
 
 namespace penstock::remote {
 namespace {
 
-using base::Array;
 using base::DType;
 using data::Dataset;
 
@@ -39,33 +38,11 @@ constexpr Work kTable[] = {
 
 // ---- Data: in the memory of this process, so batches go over the connection ----
 
-Array Numbers(base::Shape shape) {
-  Array numbers = Array::Uninitialized(DType::kF32, std::move(shape));
-  base::Random random(1);
-  std::generate_n(numbers.mutable_data<float>(), numbers.num_elements(),
-                  [&] { return static_cast<float>(random.Uniform()); });
-  return numbers;
-}
-
-Array Pixels(base::Shape shape) {
-  Array pixels = Array::Uninitialized(DType::kU8, std::move(shape));
-  base::Random random(1);
-  std::generate_n(pixels.mutable_data<uint8_t>(), pixels.num_elements(),
-                  [&] { return static_cast<uint8_t>(random.Next()); });
-  return pixels;
-}
-
-Array Cycle(int64_t size, int64_t classes) {
-  Array labels = Array::Uninitialized(DType::kI64, {size});
-  for (int64_t i = 0; i < size; ++i) labels.mutable_data<int64_t>()[i] = i % classes;
-  return labels;
-}
-
 Dataset DataOf(const Work& work) {
   const int64_t rows = work.iris ? kFlowers : kImages;
   const base::NamedArrays arrays = {
-      {"image", work.iris ? Numbers({rows, 4}) : Pixels({rows, kSide, kSide, 3})},
-      {"class", Cycle(rows, work.iris ? 3 : kClasses)}};
+      {"image", work.iris ? idioms::Numbers({rows, 4}) : idioms::Pixels({rows, kSide, kSide, 3})},
+      {"class", idioms::Cycle(rows, work.iris ? 3 : kClasses)}};
   return Dataset::FromArrays(arrays)
       .Repeat()
       .Shuffle(rows)
