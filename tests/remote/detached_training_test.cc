@@ -1,8 +1,11 @@
 // `penstock train --detach`: a training that its worker runs goes on when its client, or the worker, is killed.
+#include <csignal>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -10,7 +13,7 @@
 #include "penstock/cli/testing/command_fixture.h"
 #include "penstock/remote/describe.h"
 
-#include "tests/remote/child_process.h"
+#include "tests/remote/processes.h"
 
 namespace penstock::tests {
 namespace {
@@ -28,11 +31,11 @@ class DetachedTrainingTest : public cli::testing::CommandFixture {
     MakeImages("images", 16);
     EXPECT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
     std::filesystem::create_directories(Path("out"));
-    worker_.emplace(Path("log"), 600,
-                    std::vector<std::string>{"--read", Path("shards/"), "--write", Path("out/")});
+    worker_.emplace(WorkerProcessOptions{
+        .folder = Path("."), .arguments = {"--read", Path("shards/"), "--write", Path("out/")}});
   }
 
-  std::string address() const { return absl::StrCat("grpc://", worker_->address()); }
+  std::string address() const { return worker_->address(); }
 
   // `penstock train` with files of these names.
   std::vector<std::string> Train(const std::string& name, int epochs,

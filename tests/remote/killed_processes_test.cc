@@ -12,10 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "penstock/base/array.h"
@@ -27,7 +23,7 @@
 #include "penstock/train/callbacks/checkpoint.h"
 #include "penstock/train/trainer.h"
 
-#include "tests/remote/child_process.h"
+#include "tests/remote/processes.h"
 
 namespace penstock::tests {
 namespace {
@@ -90,7 +86,7 @@ class KilledProcessesTest : public testing::Test {
   }
 
   static std::shared_ptr<runtime::Client> Open(const std::string& address) {
-    auto client = remote::OpenRemoteClient({.address = absl::StrCat("grpc://", address)});
+    auto client = remote::OpenRemoteClient({.address = address});
     EXPECT_TRUE(client.ok()) << client.status();
     return client.value_or(nullptr);
   }
@@ -134,7 +130,7 @@ TEST_F(KilledProcessesTest, TrainingGoesOnAfterItsWorkerWasKilledWithEqualWeight
               static_cast<long long>(steps[1]));
   const base::NamedArrays undisturbed = Train(runtime::TestClient(1), {.epochs = kEpochs});
 
-  WorkerProcess worker(folder_ + "/log");
+  WorkerProcess worker({.folder = folder_});
   const auto killer = std::make_shared<KillWorkerAt>(worker, steps);
   const base::NamedArrays weights = Train(
       Open(worker.address()),
@@ -160,8 +156,8 @@ TEST_F(KilledProcessesTest, DISABLED_TrainsWithoutEnd) {
 }
 
 TEST_F(KilledProcessesTest, WorkerFreesEverythingWhenTheLeaseOfAKilledClientEnds) {
-  WorkerProcess worker(folder_ + "/log", /*lease=*/1);
-  const remote::RemoteOptions options{.address = absl::StrCat("grpc://", worker.address())};
+  WorkerProcess worker({.folder = folder_, .lease = 1, .drop_output = false});
+  const remote::RemoteOptions options{.address = worker.address()};
   ::setenv(kWorkerVariable, worker.address().c_str(), 1);
   Process client({"/proc/self/exe", "--gtest_also_run_disabled_tests",
                   "--gtest_filter=KilledProcessesTest.DISABLED_TrainsWithoutEnd"});

@@ -17,11 +17,6 @@
 #include <unistd.h>
 
 namespace penstock::tests {
-namespace {
-
-constexpr auto kLimit = std::chrono::seconds(120);
-
-}  // namespace
 
 Process::Process(std::vector<std::string> command, std::vector<std::string> variables) {
   std::vector<char*> words, environment;
@@ -68,8 +63,21 @@ void Process::Kill() {
   process_ = -1;
 }
 
+int Process::AwaitEnd() {
+  char bytes[4096];
+  for (ssize_t count; (count = ::read(output_, bytes, sizeof(bytes))) > 0;) {
+    pending_.append(bytes, static_cast<size_t>(count));
+  }
+  all_ += pending_;
+  pending_.clear();
+  int status = 0;
+  ::waitpid(process_, &status, 0);
+  process_ = -1;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 std::string Process::AwaitLine(const std::string& text) {
-  const auto deadline = std::chrono::steady_clock::now() + kLimit;
+  const auto deadline = std::chrono::steady_clock::now() + kProcessLimit;
   for (;;) {
     for (size_t end; (end = pending_.find('\n')) != std::string::npos;) {
       const std::string line = pending_.substr(0, end);
@@ -94,24 +102,35 @@ std::string Process::AwaitLine(const std::string& text) {
 }
 
 WorkerProcess::WorkerProcess(const WorkerProcessOptions& options)
-    : log_(options.folder + "/log"), temporary_(options.folder + "/temporary") {
+    : options_(options), log_(options.folder + "/log"), temporary_(options.folder + "/temporary") {
   std::filesystem::create_directory(temporary_);
-  std::vector<std::string> command = {PENSTOCK_PROGRAM, "worker",
-                                      "--listen",       "127.0.0.1:0",
-                                      "--device",       "cpu",
-                                      "--log",          log_,
-                                      "--lease",        absl::StrCat(options.lease)};
-  command.insert(command.end(), options.arguments.begin(), options.arguments.end());
-  process_ = std::make_unique<Process>(
-      std::move(command),
-      std::vector<std::string>{absl::StrCat("TMPDIR=", temporary_), "GCE_METADATA_HOST=off"});
+  Start("127.0.0.1:0");
   const std::string before = "listening on ";
   const std::string line = process_->AwaitLine(before);
   if (line.empty()) return;
   const size_t begin = line.find(before) + before.size();
   address_ = absl::StrCat(options.tls ? "grpcs://" : "grpc://",
                           line.substr(begin, line.find(',', begin) - begin));
-  process_->DropOutput();
+  if (options_.drop_output) process_->DropOutput();
+}
+
+void WorkerProcess::KillAndStartAgain() {
+  process_->Kill();
+  Start(address_.substr(address_.rfind('/') + 1));
+  if (options_.drop_output) process_->DropOutput();
+}
+
+void WorkerProcess::Start(const std::string& listen) {
+  std::vector<std::string> command = {PENSTOCK_PROGRAM, "worker",
+                                      "--listen",       listen,
+                                      "--device",       "cpu",
+                                      "--log",          log_,
+                                      "--lease",        absl::StrCat(options_.lease)};
+  command.insert(command.end(), options_.arguments.begin(), options_.arguments.end());
+  std::vector<std::string> variables = options_.variables;
+  variables.push_back(absl::StrCat("TMPDIR=", temporary_));
+  variables.push_back("GCE_METADATA_HOST=off");
+  process_ = std::make_unique<Process>(std::move(command), std::move(variables));
 }
 
 int WorkerProcess::port() const { return std::atoi(address_.c_str() + address_.rfind(':') + 1); }

@@ -5,6 +5,7 @@
 //   const Held held = HeldBy(worker.process().id());
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,6 +15,9 @@
 #include <sys/types.h>
 
 namespace penstock::tests {
+
+// For how long a test waits for a process.
+inline constexpr auto kProcessLimit = std::chrono::seconds(120);
 
 // A child process, killed with this object. Its stderr and stdout are a pipe.
 class Process {
@@ -27,8 +31,12 @@ class Process {
   pid_t id() const { return process_; }
   bool running() const;
   void Kill();
-  // The next line of its output that contains `text`; empty, and a failure of the test, when it has ended or after two
-  // minutes.
+  // Waits for the end; its exit code, or 128 + the signal. Not with DropOutput.
+  int AwaitEnd();
+  // What it has printed, as far as AwaitLine and AwaitEnd have read it.
+  const std::string& output() const { return all_; }
+  // The next line of its output that contains `text`; empty, and a failure of the test, when it has ended or after
+  // kProcessLimit.
   std::string AwaitLine(const std::string& text);
   // Reads and drops what it prints from now on. Else it stops when nobody reads 64 KiB.
   void DropOutput();
@@ -44,13 +52,18 @@ struct WorkerProcessOptions {
   std::string folder;  // for its log and its temporary files
   int lease = 600;     // seconds
   std::vector<std::string> arguments = {};
-  bool tls = false;  // only for the address: the arguments say it, too
+  std::vector<std::string> variables = {};  // of its environment, "NAME=value"
+  bool drop_output = true;                  // false: the test reads it by AwaitLine
+  bool tls = false;                         // only for the address: the arguments say it, too
 };
 
 // `penstock worker` on a CPU device.
 class WorkerProcess {
  public:
   explicit WorkerProcess(const WorkerProcessOptions& options);
+
+  // Starts it again on the same port. Does not wait until it listens: clients do.
+  void KillAndStartAgain();
 
   const std::string& address() const { return address_; }  // "grpc://127.0.0.1:PORT", or grpcs://
   int port() const;
@@ -60,6 +73,9 @@ class WorkerProcess {
   std::vector<std::string> TemporaryFiles() const;
 
  private:
+  void Start(const std::string& listen);
+
+  const WorkerProcessOptions options_;
   const std::string log_, temporary_;
   std::string address_;
   std::unique_ptr<Process> process_;

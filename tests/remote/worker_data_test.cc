@@ -15,7 +15,7 @@
 #include "penstock/remote/testing/points_training.h"
 #include "penstock/runtime/testing/test_device.h"
 
-#include "tests/remote/worker_process.h"
+#include "tests/remote/processes.h"
 
 namespace penstock::tests {
 namespace {
@@ -26,8 +26,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 std::shared_ptr<runtime::Client> Open(const WorkerProcess& worker) {
-  auto client = remote::OpenRemoteClient(
-      {.address = absl::StrCat("grpc://", worker.address()), .note = [](absl::string_view) {}});
+  auto client =
+      remote::OpenRemoteClient({.address = worker.address(), .note = [](absl::string_view) {}});
   EXPECT_OK(client);
   return client.value_or(nullptr);
 }
@@ -48,8 +48,11 @@ TEST(WorkerDataTest, CredentialsAreTheWorkersAndNotTheClients) {
   ::setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
   ::setenv("AWS_ACCESS_KEY_ID", "CLIENTKEY", 1);
   ::setenv("AWS_SECRET_ACCESS_KEY", "client-secret", 1);
-  WorkerProcess worker({"--read", s3.Uri("train/", /*user=*/"")},
-                       {"AWS_ACCESS_KEY_ID=WORKERKEY", "AWS_SECRET_ACCESS_KEY=worker-secret"});
+  const TemporaryFolder folder;
+  WorkerProcess worker(
+      {.folder = folder.path(),
+       .arguments = {"--read", s3.Uri("train/", /*user=*/"")},
+       .variables = {"AWS_ACCESS_KEY_ID=WORKERKEY", "AWS_SECRET_ACCESS_KEY=worker-secret"}});
   train::FitOptions options;
   options.read.place = train::PipelinePlace::kWorker;
   const auto trainer = remote::MakePointsTrainer(Open(worker));
