@@ -216,9 +216,17 @@ absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
   header.mutable_version()->set_producer(1);
   std::map<std::string, std::string> table{{"", header.SerializeAsString()}};
   for (const Outgoing& tensor : outgoing) table[tensor.key] = tensor.entry.SerializeAsString();
-  // A store may have published the index although the write reports an error, so the files that it
-  // refers to stay.
-  PENSTOCK_RETURN_IF_ERROR(io::WriteFile(fs, IndexFile(prefix), WriteTable(table)));
+  status = io::WriteFile(fs, IndexFile(prefix), WriteTable(table));
+  if (!status.ok()) {
+    // A store may have published the index although the write reports an error; then the files that
+    // it refers to stay. On a full disk they would be in the way of another attempt.
+    const bool is_definite = absl::IsResourceExhausted(status) || absl::IsPermissionDenied(status);
+    const absl::StatusOr<int> published = ShardsOfCheckpoint(fs, prefix);
+    if (is_definite && published.ok() && *published != shards) {
+      for (const std::string& uri : written) fs.Remove(uri).IgnoreError();
+    }
+    return status;
+  }
   // Only the files of the checkpoint that was replaced: others may be all that is left of another
   // one. A file that cannot be removed takes space, but the new checkpoint is complete.
   if (const auto files = old_files.find(replaced); files != old_files.end()) {
