@@ -24,6 +24,31 @@ const VariableDef* ReadBy(const Node& node) {
   return use != nullptr && node.inputs.empty() ? use->variable : nullptr;
 }
 
+// The variable for which a tensor stands; null if it stands for itself.
+const VariableDef* MeantBy(const Tensor& tensor) {
+  const auto* use = dynamic_cast<const VariableUse*>(tensor.node()->extra.get());
+  return use != nullptr && !use->is_own_tensor ? ReadBy(*tensor.node()) : nullptr;
+}
+
+// What counts as a constant, of the given tensors. In TensorFlow, operations stop and not tensors;
+// those of branches and loops have one output each there.
+Tensors AllStops(const Tensors& given) {
+  Tensors stops;
+  const auto add = [&](const Tensor& tensor) {
+    if (!base::IsFloat(tensor.dtype())) return;
+    if (std::find(stops.begin(), stops.end(), tensor) == stops.end()) stops.push_back(tensor);
+  };
+  for (const Tensor& tensor : given) {
+    if (MeantBy(tensor) != nullptr) continue;
+    if (dynamic_cast<const BodyOwner*>(tensor.node()->extra.get()) != nullptr) {
+      add(tensor);
+    } else {
+      for (const Tensor& output : Operation(tensor).outputs()) add(output);
+    }
+  }
+  return stops;
+}
+
 // The variables that the bodies of a node read, directly or in bodies within.
 void AddReadsInBodies(const Node& node, std::vector<const VariableDef*>& variables) {
   const auto* owner = dynamic_cast<const BodyOwner*>(node.extra.get());
@@ -39,7 +64,7 @@ void AddReadsInBodies(const Node& node, std::vector<const VariableDef*>& variabl
 // What gradients flow through from some tensors, against the direction of the data.
 class Upstream {
  public:
-  Upstream(const Tensors& from, const Tensors& stops) : stops_(stops.begin(), stops.end()) {
+  Upstream(const Tensors& from, Tensors stops) : stops_(std::move(stops)) {
     for (const Tensor& tensor : from) Visit(tensor);
     while (!stack_.empty()) {
       const Node* const node = stack_.back();
@@ -51,45 +76,72 @@ class Upstream {
   }
 
   bool Has(const Tensor& tensor) const {
-    if (tensors_.contains(tensor)) return true;
-    const VariableDef* const variable = ReadBy(*tensor.node());
-    return variable != nullptr &&
-           (!ReadsOf(*variable).empty() || std::find(read_in_bodies_.begin(), read_in_bodies_.end(),
-                                                     variable) != read_in_bodies_.end());
+    const VariableDef* const variable = MeantBy(tensor);
+    if (variable == nullptr) return tensors_.contains(tensor);
+    const auto& inside = read_in_bodies_;
+    return !ReadsOf(*variable).empty() ||
+           std::find(inside.begin(), inside.end(), variable) != inside.end();
   }
+  // The reads of a variable that are no stops.
   Tensors ReadsOf(const VariableDef& variable) const {
     Tensors reads;
-    for (const Tensor& tensor : order_) {
-      if (ReadBy(*tensor.node()) == &variable) reads.push_back(tensor);
+    for (Node* node : nodes_) {
+      if (ReadBy(*node) == &variable) reads.push_back(Tensor(node, 0));
     }
     return reads;
   }
-  const std::vector<const Node*>& nodes() const { return nodes_; }
+  // The tensors at which it stopped. Others are not computed for a gradient.
+  Tensors Stopped() const {
+    Tensors stopped;
+    for (const Tensor& tensor : stops_) {
+      if (tensors_.contains(tensor)) stopped.push_back(tensor);
+    }
+    return stopped;
+  }
+  const std::vector<Node*>& nodes() const { return nodes_; }
 
  private:
   void Visit(const Tensor& tensor) {
     if (!base::IsFloat(tensor.dtype()) || !tensors_.insert(tensor).second) return;
-    order_.push_back(tensor);
-    if (stops_.contains(tensor) || !visited_.insert(tensor.node()).second) return;
+    if (std::find(stops_.begin(), stops_.end(), tensor) != stops_.end()) return;
+    if (!visited_.insert(tensor.node()).second) return;
     nodes_.push_back(tensor.node());
     stack_.push_back(tensor.node());
   }
 
-  const absl::flat_hash_set<Tensor> stops_;
+  const Tensors stops_;
   absl::flat_hash_set<Tensor> tensors_;
-  Tensors order_;
   absl::flat_hash_set<const Node*> visited_;
-  std::vector<const Node*> nodes_, stack_;
+  std::vector<Node*> nodes_, stack_;
   std::vector<const VariableDef*> read_in_bodies_;
 };
 
 // Which of a gradient operation's inputs are what.
 struct GradientInputs {
   size_t num_ys = 0;
-  std::vector<int> cotangents = {};      // input of each y's incoming gradient; -1: ones
-  std::vector<std::vector<int>> x = {};  // inputs of each x: the tensor, or the reads of a variable
+  std::vector<int> cotangents = {};  // input of each y's incoming gradient; -1: ones
+  struct X {
+    std::vector<int> inputs = {};  // the tensor, or reads of a variable
+    const VariableDef* variable = nullptr;
+  };
+  std::vector<X> x = {};
   size_t first_stop = 0, num_stops = 0;
 };
+
+// The values of an x, of which it has the gradients' sum: those that reads of a variable have seen.
+ir::Values ValuesOf(Lowering& lowering, const GradientInputs::X& x, const ir::Values& in) {
+  if (x.variable == nullptr) return {in[static_cast<size_t>(x.inputs[0])]};
+  ir::Values all = lowering.ReadsOfAssigned(*x.variable), values;
+  for (const int input : x.inputs) all.push_back(in[static_cast<size_t>(input)]);
+  for (ir::Value& value : all) {
+    // The own value of a read that ReadValue made.
+    if (ir::OpName(value.node()) == "stablehlo.optimization_barrier") {
+      value = value.node().operands[0];
+    }
+    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+  }
+  return values;
+}
 
 ir::Values LowerGradients(Lowering& lowering, const GradientInputs& map, const ir::Values& in) {
   ir::Values ys(in.begin(), in.begin() + static_cast<int64_t>(map.num_ys));
@@ -98,12 +150,15 @@ ir::Values LowerGradients(Lowering& lowering, const GradientInputs& map, const i
   ir::Values constants;
   for (const ir::Value& stop : stops) constants.push_back(ir::StopGradient(stop));
   ir::Values cotangents, xs;
+  std::vector<size_t> ends;  // of the values of each x, in xs
   for (size_t i = 0; i < ys.size(); ++i) {
     const int given = map.cotangents[i];
     cotangents.push_back(given < 0 ? ir::SplatLike(ys[i], 1) : in[static_cast<size_t>(given)]);
   }
-  for (const std::vector<int>& inputs : map.x) {
-    for (int input : inputs) xs.push_back(in[static_cast<size_t>(input)]);
+  for (const GradientInputs::X& x : map.x) {
+    const ir::Values values = ValuesOf(lowering, x, in);
+    xs.insert(xs.end(), values.begin(), values.end());
+    ends.push_back(xs.size());
   }
   if (!stops.empty()) {
     // Together, as operands of one operation that nothing uses: then an x between a stop and a y is
@@ -116,19 +171,13 @@ ir::Values LowerGradients(Lowering& lowering, const GradientInputs& map, const i
     std::copy_n(both.begin(), ys.size(), ys.begin());
     std::copy_n(both.begin() + static_cast<int64_t>(ys.size()), xs.size(), xs.begin());
   }
-  // A value that stands for several xs (reads of a variable) has one gradient.
   const ir::Values gradients = ir::Gradients(ys, xs, cotangents);
   if (!lowering.graph().status().ok()) return {};
   ir::Values sums;
   size_t at = 0;
-  for (const std::vector<int>& inputs : map.x) {
-    ir::Value sum;
-    ir::Values counted;
-    for (size_t k = 0; k < inputs.size(); ++k, ++at) {
-      if (std::find(counted.begin(), counted.end(), xs[at]) != counted.end()) continue;
-      counted.push_back(xs[at]);
-      sum = sum.valid() ? sum + gradients[at] : gradients[at];
-    }
+  for (const size_t end : ends) {
+    ir::Value sum = gradients[at++];
+    while (at < end) sum = sum + gradients[at++];
     sums.push_back(sum);
   }
   return sums;
@@ -154,6 +203,9 @@ absl::Status CheckGradientArguments(const Tensors& ys, const Tensors& xs,
       }
     }
   }
+  for (const Tensor& stop : options.stop_gradients) {
+    if (!stop.valid()) return absl::InvalidArgumentError("a stop_gradient is an invalid tensor");
+  }
   for (size_t i = 0; i < options.grad_ys.size(); ++i) {
     const Tensor& given = options.grad_ys[i];
     if (!given.valid()) continue;
@@ -175,7 +227,7 @@ absl::Status CheckLoops(const Upstream& upstream, const Tensors& xs, const Tenso
     AddReadsInBodies(*node, inside);
     const Upstream before(node->inputs, stops);
     for (const Tensor& x : xs) {
-      const VariableDef* const variable = ReadBy(*x.node());
+      const VariableDef* const variable = MeantBy(x);
       const bool is_read = std::find(inside.begin(), inside.end(), variable) != inside.end();
       if (!before.Has(x) && (variable == nullptr || !is_read)) continue;
       return absl::InvalidArgumentError(
@@ -199,10 +251,9 @@ Tensors Gradients(const Tensors& ys, const Tensors& xs, const GradientsOptions& 
     return none;
   };
   if (const absl::Status s = CheckGradientArguments(ys, xs, options); !s.ok()) return fail(s);
-  const Upstream upstream(ys, options.stop_gradients);
-  if (const absl::Status s = CheckLoops(upstream, xs, options.stop_gradients); !s.ok()) {
-    return fail(s);
-  }
+  const Tensors stops = AllStops(options.stop_gradients);
+  const Upstream upstream(ys, stops);
+  if (const absl::Status s = CheckLoops(upstream, xs, stops); !s.ok()) return fail(s);
   GradientInputs map{.num_ys = ys.size()};
   Tensors inputs = ys;
   const auto add = [&](const Tensor& tensor) {
@@ -217,27 +268,24 @@ Tensors Gradients(const Tensors& ys, const Tensors& xs, const GradientsOptions& 
   std::vector<size_t> differentiated;  // indices of xs
   for (size_t i = 0; i < xs.size(); ++i) {
     if (!upstream.Has(xs[i]) && options.unconnected == UnconnectedGradients::kNone) continue;
-    std::vector<int> places;
-    if (const VariableDef* variable = ReadBy(*xs[i].node())) {
-      places.push_back(add(Tensor(variable->handle, 0)));
+    const VariableDef* const variable = MeantBy(xs[i]);
+    std::vector<int> places = {add(variable != nullptr ? Tensor(variable->handle, 0) : xs[i])};
+    if (variable != nullptr) {
       for (const Tensor& read : upstream.ReadsOf(*variable)) places.push_back(add(read));
-    } else {
-      places.push_back(add(xs[i]));
     }
-    map.x.push_back(std::move(places));
+    map.x.push_back({std::move(places), variable});
     outputs.push_back({xs[i].dtype(), xs[i].shape()});
     differentiated.push_back(i);
   }
   if (differentiated.empty()) return none;
   auto& separate = ys[0].graph()->Extension<DifferentiatedNodes>();
-  for (const Tensors* tensors : {&xs, &options.stop_gradients}) {
-    for (const Tensor& tensor : *tensors) {
-      if (tensor.valid()) separate.insert(tensor.node());
-    }
+  const Tensors stopped = upstream.Stopped();
+  for (const Tensors* tensors : {&xs, &stopped}) {
+    for (const Tensor& tensor : *tensors) separate.insert(tensor.node());
   }
   map.first_stop = inputs.size();
-  map.num_stops = options.stop_gradients.size();
-  for (const Tensor& stop : options.stop_gradients) add(stop);
+  map.num_stops = stopped.size();
+  for (const Tensor& stop : stopped) add(stop);
   Node* const node = ys[0].graph()->AddNode(
       {.type = kGradientsType, .name = options.name, .outputs = std::move(outputs)},
       std::move(inputs),

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "penstock/runtime/testing/test_device.h"
+#include "penstock/session/control_flow.h"
 #include "penstock/session/ops/core_ops.h"
 #include "penstock/session/session.h"
 #include "penstock/session/testing/test_ops.h"
@@ -92,6 +93,56 @@ TEST_F(GradientsTest, AnIdentityDoesNotCountTheUsesOfItsInput) {
   EXPECT_THAT(Values(Gradients({y}, {x})[0]), ElementsAre(3));
   EXPECT_THAT(Values(Gradients({y}, {a})[0]), ElementsAre(6));
   EXPECT_THAT(Values(Gradients({y}, {a}, {.stop_gradients = {x}})[0]), ElementsAre(3));
+}
+
+TEST_F(GradientsTest, StopsAtReadsOfAVariable) {
+  const Variable w(Array::Scalar(3.0f), "w");
+  const Tensor read = w.ReadValue(), y = Multiply(read, read);
+  EXPECT_FALSE(Gradients({y}, {w}, {.stop_gradients = {read}})[0].valid());
+  const Tensors of_read = Gradients({y}, {read}, {.stop_gradients = {read}});
+  const Tensor both = Gradients({Multiply(y, w)}, {w}, {.stop_gradients = {read}})[0];
+  // TensorFlow's stop_gradients = [w]: nothing is upstream of a variable.
+  const Tensor all = Gradients({Multiply(y, w)}, {w}, {.stop_gradients = {w}})[0];
+  ASSERT_EQ(session_.Run(GlobalVariablesInitializer()), absl::OkStatus());
+  EXPECT_THAT(Values(of_read[0]), ElementsAre(6));
+  EXPECT_THAT(Values(both), ElementsAre(9));
+  EXPECT_THAT(Values(all), ElementsAre(27));
+}
+
+TEST_F(GradientsTest, AReadOfItsOwnMeansItselfAlone) {
+  const Variable w(Array::Scalar(3.0f), "w");
+  const Tensor a = w.ReadValue(), b = w.ReadValue(), y = Multiply(Multiply(a, a), Multiply(b, w));
+  const Tensors d = Gradients({y}, {a, b, w, w.ReadValue()});
+  ASSERT_EQ(session_.Run(GlobalVariablesInitializer()), absl::OkStatus());
+  EXPECT_THAT(Values(d[0]), ElementsAre(54));
+  EXPECT_THAT(Values(d[1]), ElementsAre(27));
+  EXPECT_THAT(Values(d[2]), ElementsAre(108));
+  EXPECT_FALSE(d[3].valid());
+}
+
+TEST_F(GradientsTest, CountsReadsInBranchesAfterAssignments) {
+  const Variable w(Array::Scalar(3.0f), "w");
+  const Operation initialize = GlobalVariablesInitializer();
+  const ControlDependencies after(Operations{AssignAdd(w, Constant(1.0))});
+  const auto square = [&] { return Tensors{Multiply(w, w)}; };
+  const Tensor y = Cond(Constant(true), square, [&] { return Tensors{Tensor(w)}; })[0];
+  const Tensor d = Gradients({y}, {w})[0];
+  ASSERT_EQ(session_.Run(initialize), absl::OkStatus());
+  EXPECT_THAT(Values(d), ElementsAre(8));
+}
+
+TEST_F(GradientsTest, StopsAtAllOutputsOfAnOperation) {
+  const Tensor x = Constant(3.0);
+  const auto twice = [](const ir::Values& in) { return ir::Values{ir::Exp(in[0]), in[0]}; };
+  const Tensors parts = AddOps("Both", {x}, "", base::SourceLocation::Current(), twice);
+  const Tensor y = Multiply(parts[0], parts[1]);
+  EXPECT_FALSE(Gradients({y}, {x}, {.stop_gradients = {parts[0]}})[0].valid());
+}
+
+TEST_F(GradientsTest, AStopThatNothingNeedsIsNotFed) {
+  const Tensor x = Constant(3.0), other = Placeholder(DType::kF32, Shape(), "other");
+  const Tensor d = Gradients({Multiply(x, x)}, {x}, {.stop_gradients = {other}})[0];
+  EXPECT_THAT(Values(d), ElementsAre(6));
 }
 
 TEST_F(GradientsTest, UnconnectedGradientsAreInvalidOrZero) {

@@ -34,6 +34,7 @@ class ScratchLowering final : public Lowering {
   ir::Value ValueOf(const Tensor&) override { return NeedsOutputs(); }
   ir::Value Read(const VariableDef&) override { return NeedsOutputs(); }
   ir::Value ReadBefore(const VariableDef&) override { return NeedsOutputs(); }
+  ir::Values ReadsOfAssigned(const VariableDef&) override { return {}; }
   void Assign(const VariableDef&, ir::Value) override { NeedsOutputs(); }
   ir::Value RandomKey(const Node&) override { return NeedsOutputs(); }
   absl::StatusOr<Array> ConstantOf(const Node&, int, ir::Value) override {

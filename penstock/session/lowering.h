@@ -63,6 +63,8 @@ class Lowering {
   // it depends on. Assign: sets the value.
   virtual ir::Value Read(const VariableDef& variable) = 0;
   virtual ir::Value ReadBefore(const VariableDef& variable) = 0;
+  // The values that reads after assignments have seen so far, in this program or body.
+  virtual ir::Values ReadsOfAssigned(const VariableDef& variable) = 0;
   virtual void Assign(const VariableDef& variable, ir::Value value) = 0;
 
   // RNG key (ui32[2]) of a stateful random node, whose extra is a RandomSeed: different in each

@@ -25,18 +25,27 @@ std::vector<Node::Output> OutputOf(const VariableDef& def) {
 
 // An operation that uses the variable, in the name scope of the place.
 Node* AddUse(const VariableDef& def, std::string type, std::string name, Tensors inputs,
-             LowerFunction lower, SourceLocation where) {
+             LowerFunction lower, SourceLocation where, bool is_own_tensor = false) {
   const bool assigns = !inputs.empty();
   return def.graph->AddNode({.type = std::move(type),
                              .name = std::move(name),
                              .outputs = OutputOf(def),
                              .stateful = assigns,
-                             .extra = std::make_shared<VariableUse>(&def)},
+                             .extra = std::make_shared<VariableUse>(&def, is_own_tensor)},
                             std::move(inputs), std::move(lower), where);
 }
 
 ir::Values LowerRead(Lowering& lowering, const VariableDef& def) {
   return {lowering.ReadBefore(def)};
+}
+
+Tensor AddRead(const VariableDef& def, bool is_own_tensor, SourceLocation where) {
+  const Graph::DefaultScope scope = def.graph->AsDefault();
+  const NameScope absolute("");
+  Node* const node = AddUse(
+      def, "ReadVariableOp", absl::StrCat(def.name, "/read"), {},
+      [&def](Lowering& l, const ir::Values&) { return LowerRead(l, def); }, where, is_own_tensor);
+  return node == nullptr ? Tensor() : Tensor(node, 0);
 }
 
 absl::Status CheckInitialValue(const Tensor& value) {
@@ -228,13 +237,11 @@ Tensor Variable::Value(SourceLocation where) const {
   if (!def_->graph->has_control_dependencies() && def_->graph->body() == nullptr) {
     return Tensor(def_->handle, 0);
   }
-  const VariableDef& def = *def_;
-  const Graph::DefaultScope scope = def.graph->AsDefault();
-  const NameScope absolute("");
-  Node* const node = AddUse(
-      def, "ReadVariableOp", absl::StrCat(def.name, "/read"), {},
-      [&def](Lowering& l, const ir::Values&) { return LowerRead(l, def); }, where);
-  return node == nullptr ? Tensor() : Tensor(node, 0);
+  return AddRead(*def_, /*is_own_tensor=*/false, where);
+}
+
+Tensor Variable::ReadValue(SourceLocation where) const {
+  return valid() ? AddRead(*def_, /*is_own_tensor=*/true, where) : Tensor();
 }
 
 Tensor Assign(const Variable& variable, const Tensor& value, absl::string_view name,

@@ -70,6 +70,9 @@ class Variable {
   // A read under the control dependencies of this place.
   Tensor Value(SourceLocation where = SourceLocation::Current()) const;
   operator Tensor() const { return Value(); }  // NOLINT: tf.matmul(x, w)
+  // A read operation of its own, as in TensorFlow: Gradients with respect to it are those of this
+  // read alone, and may stop at it. Value() stands for the variable there.
+  Tensor ReadValue(SourceLocation where = SourceLocation::Current()) const;
 
   friend bool operator==(const Variable&, const Variable&) = default;
 

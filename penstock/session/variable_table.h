@@ -37,8 +37,11 @@ Tensor InitialArray(const Array& value, absl::string_view name, SourceLocation w
 
 // Extra of operations that read or assign one variable.
 struct VariableUse : NodeExtra {
-  explicit VariableUse(const VariableDef* used) : variable(used) {}
+  explicit VariableUse(const VariableDef* used, bool stands_alone = false)
+      : variable(used), is_own_tensor(stands_alone) {}
   const VariableDef* variable;
+  // Made by ReadValue: Gradients takes it as a tensor, not as the variable.
+  bool is_own_tensor;
 };
 
 }  // namespace penstock::session

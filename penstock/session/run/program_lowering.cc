@@ -9,6 +9,7 @@
 #include "penstock/ir/rewrite.h"
 #include "penstock/session/body.h"
 #include "penstock/session/infer.h"
+#include "penstock/session/variable_table.h"
 
 namespace penstock::session {
 namespace {
@@ -134,9 +135,12 @@ void Frame::LowerNode(const Node& node) {
   const int before = graph_.num_nodes();
   if (!given) outputs = Call(node, inputs);
   const auto* separate = node.graph->FindExtension<DifferentiatedNodes>();
-  if (separate != nullptr && !node.inputs.empty() && separate->contains(&node)) {
+  const auto* use = dynamic_cast<const VariableUse*>(node.extra.get());
+  const bool is_read = use != nullptr && use->is_own_tensor;
+  if (separate != nullptr && (!node.inputs.empty() || is_read) && separate->contains(&node)) {
     for (ir::Value& output : outputs) {
-      if (output.valid() && output.node_id() < before && base::IsFloat(output.dtype())) {
+      const bool shared = is_read || output.node_id() < before;
+      if (output.valid() && shared && base::IsFloat(output.dtype())) {
         output = ir::OptimizationBarrier({output})[0];
       }
     }
@@ -215,6 +219,16 @@ ir::Value Frame::ReadBefore(const VariableDef& variable) {
     }
   }
   return StartForRead(variable);
+}
+
+ir::Values Frame::ReadsOfAssigned(const VariableDef& variable) {
+  ir::Values values;
+  const auto found = assigned_.find(&variable);
+  if (found == assigned_.end()) return values;
+  for (const Version& version : found->second) {
+    if (version.for_reads.valid()) values.push_back(version.for_reads);
+  }
+  return values;
 }
 
 void Frame::Assign(const VariableDef& variable, ir::Value value) {

@@ -51,6 +51,7 @@ class Frame : public Lowering {
   ir::Value ValueOf(const Tensor& tensor) override;
   ir::Value Read(const VariableDef& variable) override;
   ir::Value ReadBefore(const VariableDef& variable) override;
+  ir::Values ReadsOfAssigned(const VariableDef& variable) override;
   void Assign(const VariableDef& variable, ir::Value value) override;
   absl::StatusOr<Array> ConstantOf(const Node& node, int input, ir::Value value) override;
   LoweredBody LowerBody(const Body& body, absl::Span<const ir::TensorType> arguments,

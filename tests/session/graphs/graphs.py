@@ -422,6 +422,9 @@ class Generator:
         if not xs or None in stop:
             return
         i = {"op": "gradients", "in": ys, "xs": xs, "grads": grads, "stop": stop, "out": [self.id() for _ in xs]}
+        # In session, gradients depend on the ys. In TensorFlow, only what their formulas use runs.
+        if self.assigns(ys[0]):
+            i["control"] = list(ys)
         try:
             self.b.build(i)
         except (ValueError, TypeError, LookupError):
@@ -435,15 +438,24 @@ class Generator:
 
     def of_gradients(self, y):
         """Whether a tensor depends on gradients."""
+        return self.depends(y, ("gradients",))
+
+    def assigns(self, y):
+        """Whether a Run that needs a tensor assigns variables."""
+        return self.depends(y, ("assign", "assign_add", "assign_sub", "minimize"))
+
+    def depends(self, y, kinds):
         needed = {y}
         for i in reversed(self.program):
             if needed.intersection(i.get("out", [])):
-                if i["op"] == "gradients":
+                if i["op"] in kinds:
                     return True
-                needed.update(i.get("in", []))
+                needed.update(i.get("in", []) + i.get("control", []))
                 for body in [i.get("true", {}), i.get("false", {}), i]:
                     needed.update(body.get("results", []))
                     for inner in body.get("body", []):
+                        if inner["op"] in kinds:
+                            return True
                         needed.update(inner.get("in", []))
         return False
 
@@ -466,7 +478,8 @@ class Generator:
     def minimize(self):
         variables = [v for v, variable in self.variables.items() if variable["trainable"]]
         loss = self.pick(lambda v: v.dtype in FLOATS and not v.assigned)
-        if loss is None or not variables:
+        # Updates after a loop without an iteration are skipped there.
+        if loss is None or not variables or self.depends(loss, ("while",)):
             return
         i = {"op": "minimize", "optimizer": self.r.choice(list(OPTIMIZERS)), "in": [loss], "variables": variables, "out": [self.id()],
              "control": [k for v in variables for k in self.chain[v]]}
@@ -551,23 +564,31 @@ def run_all(program, runs):
         variables = tf.global_variables()
         initializer = tf.global_variables_initializer()
     with session_of(b.graph) as session:
+
+        def restore(values):
+            for variable, value in zip(variables, values):
+                variable.load(value, session)
+
         session.run(initializer)
         for feeds, fetches in runs:
+            fed = {b.x[k]: v for k, v in feeds.items()}
             try:
-                want = session.run([fetched(b, f) for f in fetches], {b.x[k]: v for k, v in feeds.items()})
+                want = session.run([fetched(b, f) for f in fetches], fed)
             except (tf.errors.OpError, ValueError):
                 break
             tensors = [fetched(b, f) for f in fetches]
-            # Gradients of loops without an iteration are scalars there.
-            if any("t" in f and f["t"] in x_of and np.shape(w) != np.shape(session.run(b.x[x_of[f["t"]]], {b.x[k]: v for k, v in feeds.items()}))
+            after = session.run(variables)
+            # Gradients of loops without an iteration are scalars there. Looking at their xs may assign variables.
+            if any("t" in f and f["t"] in x_of and np.shape(w) != np.shape(session.run(b.x[x_of[f["t"]]], fed))
                    for f, w in zip(fetches, want)):
                 break
+            restore(after)
             done.append({
                 "feeds": [{"t": k, "value": array_json(v)} for k, v in feeds.items()],
                 "fetches": fetches,
                 "want": [None if w is None else array_json(w) for w in want],
                 "shapes": [None if w is None or t.shape.rank is None else t.shape.as_list() for w, t in zip(want, tensors)],
-                "variables": {v.op.name: array_json(w) for v, w in zip(variables, session.run(variables))}})
+                "variables": {v.op.name: array_json(w) for v, w in zip(variables, after)}})
     return done
 
 
