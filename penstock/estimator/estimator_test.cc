@@ -1,4 +1,3 @@
-#include "penstock/estimator/estimator.h"
 
 #include <filesystem>
 #include <fstream>
@@ -6,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/estimator/testing/small_model.h"
+#include "penstock/estimator/testing/small_estimator.h"
 
 namespace penstock::estimator {
 namespace estimator_test {
@@ -15,23 +14,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 using testing::Flowers;
-using testing::QuietConfig;
-using testing::SmallModelFn;
+using testing::SmallEstimator;
 using testing::TemporaryFolder;
 using testing::TestBatches;
 using testing::TrainBatches;
 
-Estimator Small(const std::string& model_dir, RunConfig config = QuietConfig(),
-                Params params = {}) {
-  return Estimator({.model_fn = SmallModelFn,
-                    .model_dir = model_dir,
-                    .config = std::move(config),
-                    .params = std::move(params)});
-}
-
 TEST(Estimator, TrainsEvaluatesAndPredicts) {
   const TemporaryFolder folder;
-  Estimator estimator = Small(folder.path());
+  Estimator estimator = SmallEstimator(folder.path());
   ASSERT_EQ(estimator.Train(TrainBatches(), {.steps = 60}), absl::OkStatus());
   const absl::StatusOr<EvalResult> result = estimator.Evaluate(TestBatches());
   ASSERT_EQ(result.status(), absl::OkStatus());
@@ -59,7 +49,7 @@ TEST(Estimator, TrainsEvaluatesAndPredicts) {
 
 TEST(Estimator, ReturnsVariablesOfTheNewestCheckpoint) {
   const TemporaryFolder folder;
-  Estimator estimator = Small(folder.path());
+  Estimator estimator = SmallEstimator(folder.path());
   EXPECT_EQ(*estimator.LatestCheckpoint(), "");
   EXPECT_TRUE(absl::IsNotFound(estimator.GetVariableNames().status()));
   ASSERT_EQ(estimator.Train(TrainBatches(), {.steps = 2}), absl::OkStatus());

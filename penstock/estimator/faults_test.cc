@@ -12,9 +12,8 @@
 #include <sys/stat.h>
 
 #include "penstock/base/testing/sanitized.h"
-#include "penstock/estimator/estimator.h"
 #include "penstock/estimator/feature_column/feature_column.h"
-#include "penstock/estimator/testing/small_model.h"
+#include "penstock/estimator/testing/small_estimator.h"
 #include "penstock/estimator/train_and_evaluate.h"
 #include "penstock/session/train/saver.h"
 
@@ -26,27 +25,18 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::QuietConfig;
 using testing::SmallModelFn;
-using testing::TemporaryFolder;
 using testing::TestBatches;
 using testing::TrainBatches;
 
-class Faults : public ::testing::Test {
+class Faults : public testing::SmallEstimatorTest {
  protected:
-  Estimator Make(ModelFn model_fn = SmallModelFn, RunConfig config = QuietConfig()) {
-    return Estimator({.model_fn = std::move(model_fn), .model_dir = dir(), .config = config});
-  }
-  std::string dir() const { return folder_.path() + "/run"; }
-  std::string File(absl::string_view name) const { return absl::StrCat(dir(), "/", name); }
-  int64_t Step() { return Make().GetVariableValue("global_step")->item<int64_t>(); }
   std::string TrainError(Estimator& estimator, int64_t max_steps = 4) {
-    return std::string(estimator.Train(TrainBatches(), {.max_steps = max_steps}).message());
+    return SmallEstimatorTest::TrainError(estimator, {.max_steps = max_steps});
   }
   static void Write(const std::string& file, absl::string_view text) {
     fs::remove(file);
     std::ofstream(file, std::ios::binary) << text;
   }
-
-  const TemporaryFolder folder_;
 };
 
 // ---- Files ----
@@ -146,11 +136,11 @@ TEST_F(Faults, AFileInThePlaceOfAFolderIsAnErrorThatNamesIt) {
   Write(File("eval"), "a file");
   EXPECT_THAT(std::string(estimator.Evaluate(TestBatches()).status().message()),
               HasSubstr("run/eval"));
-  Write(folder_.path() + "/exports", "a file");
+  Write(folder() + "/exports", "a file");
   EXPECT_THAT(
       std::string(
           estimator
-              .ExportSavedModel(folder_.path() + "/exports",
+              .ExportSavedModel(folder() + "/exports",
                                 BuildRawServingInputReceiverFn(
                                     {{.name = "x", .dtype = base::DType::kF32, .shape = {-1, 4}}}))
               .status()

@@ -5,8 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/estimator/estimator.h"
-#include "penstock/estimator/testing/small_model.h"
+#include "penstock/estimator/testing/small_estimator.h"
 #include "penstock/estimator/train_and_evaluate.h"
 
 namespace penstock::estimator {
@@ -16,27 +15,19 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing::QuietConfig;
 using testing::SmallModelFn;
-using testing::TemporaryFolder;
 using testing::TestBatches;
 using testing::TrainBatches;
 
-class Mistakes : public ::testing::Test {
+class Mistakes : public testing::SmallEstimatorTest {
  protected:
-  Estimator With(ModelFn model_fn, RunConfig config = QuietConfig(), Params params = {}) {
-    return Estimator({.model_fn = std::move(model_fn),
-                      .model_dir = folder_.path() + "/run",
-                      .config = std::move(config),
-                      .params = std::move(params)});
-  }
   std::string TrainError(ModelFn model_fn, const InputFn& input = TrainBatches()) {
-    return std::string(With(std::move(model_fn)).Train(input, {.steps = 1}).message());
+    Estimator estimator = Make(std::move(model_fn));
+    return SmallEstimatorTest::TrainError(estimator, {.steps = 1}, input);
   }
-
-  const TemporaryFolder folder_;
 };
 
 TEST_F(Mistakes, OfSteps) {
-  Estimator estimator = With(SmallModelFn);
+  Estimator estimator = Make(SmallModelFn);
   EXPECT_THAT(estimator.Train(TrainBatches(), {.steps = 1, .max_steps = 2}).message(),
               HasSubstr("steps = 1 and max_steps = 2; give one of them"));
   EXPECT_THAT(estimator.Train(TrainBatches(), {.steps = 0}).message(), HasSubstr("steps is 0"));
@@ -63,10 +54,10 @@ TEST_F(Mistakes, OfTheSpec) {
   EXPECT_THAT(
       TrainError(with([](EstimatorSpec& spec) { spec.loss = spec.predictions["probabilities"]; })),
       AllOf(HasSubstr("has the shape [?,3]"), HasSubstr("must be a scalar")));
-  Estimator no_loss = With(with([](EstimatorSpec& spec) { spec.loss = {}; }));
+  Estimator no_loss = Make(with([](EstimatorSpec& spec) { spec.loss = {}; }));
   EXPECT_THAT(no_loss.Evaluate(TestBatches()).status().message(),
               HasSubstr("returned no loss for mode 'eval'"));
-  Estimator nothing = With(with([](EstimatorSpec& spec) { spec.predictions = {}; }));
+  Estimator nothing = Make(with([](EstimatorSpec& spec) { spec.predictions = {}; }));
   EXPECT_THAT(nothing.Predict(TestBatches()).status().message(),
               HasSubstr("returned no predictions for mode 'infer'"));
 }
@@ -90,7 +81,7 @@ TEST_F(Mistakes, ATrainOpOfAnotherGraph) {
 TEST_F(Mistakes, OfTheInput) {
   EXPECT_THAT(TrainError(SmallModelFn, TrainBatches().Take(0)),
               HasSubstr("the input_fn's dataset is empty"));
-  EXPECT_THAT(With(SmallModelFn).Evaluate(TestBatches().Take(0)).status().message(),
+  EXPECT_THAT(Make(SmallModelFn).Evaluate(TestBatches().Take(0)).status().message(),
               HasSubstr("the input_fn's dataset is empty"));
   EXPECT_THAT(TrainError(SmallModelFn, data::Dataset::FromArrays(testing::Flowers(4))),
               HasSubstr("end the dataset in Batch"));
@@ -135,7 +126,7 @@ TEST_F(Mistakes, OfTheModelFn) {
 
 TEST_F(Mistakes, ATrainOpThatDoesNotCount) {
   Estimator estimator =
-      With([](const NamedTensors& features, const NamedTensors& labels, ModeKeys mode) {
+      Make([](const NamedTensors& features, const NamedTensors& labels, ModeKeys mode) {
         EstimatorSpec spec = SmallModelFn(features, labels, mode, {});
         spec.train_op = session::train::GradientDescentOptimizer(0.1).Minimize(spec.loss);
         return spec;
@@ -148,23 +139,23 @@ TEST_F(Mistakes, OfTheConfig) {
   RunConfig both = QuietConfig();
   both.save_checkpoints_steps = 5;
   both.save_checkpoints_secs = 5;
-  EXPECT_THAT(With(SmallModelFn, both).Train(TrainBatches(), {.steps = 1}).message(),
+  EXPECT_THAT(Make(SmallModelFn, both).Train(TrainBatches(), {.steps = 1}).message(),
               HasSubstr("save_checkpoints_steps = 5 and save_checkpoints_secs = 5"));
   RunConfig other = QuietConfig();
   other.model_dir = "/elsewhere";
-  EXPECT_THAT(With(SmallModelFn, other).status().message(),
+  EXPECT_THAT(Make(SmallModelFn, other).status().message(),
               HasSubstr("RunConfig.model_dir is '/elsewhere'; give one of them"));
   RunConfig negative = QuietConfig();
   negative.keep_checkpoint_max = -1;
-  EXPECT_THAT(With(SmallModelFn, negative).status().message(),
+  EXPECT_THAT(Make(SmallModelFn, negative).status().message(),
               HasSubstr("keep_checkpoint_max is -1"));
 }
 
 TEST_F(Mistakes, AModelDirThatCannotBeWritten) {
-  std::ofstream(folder_.path() + "/run") << "a file";
+  std::ofstream(dir()) << "a file";
   int calls = 0;
   Estimator estimator =
-      With([&calls](const NamedTensors& features, const NamedTensors& labels, ModeKeys mode) {
+      Make([&calls](const NamedTensors& features, const NamedTensors& labels, ModeKeys mode) {
         ++calls;
         return SmallModelFn(features, labels, mode, {});
       });
@@ -177,7 +168,7 @@ TEST_F(Mistakes, OfTPUEstimators) {
     RunConfig config = QuietConfig();
     config.tpu_config.num_shards = num_shards;
     TPUEstimator estimator({.model_fn = SmallModelFn,
-                            .model_dir = folder_.path() + "/run",
+                            .model_dir = dir(),
                             .config = config,
                             .params = params,
                             .train_batch_size = batch});
@@ -190,7 +181,7 @@ TEST_F(Mistakes, OfTPUEstimators) {
 }
 
 TEST_F(Mistakes, OfTrainAndEvaluate) {
-  Estimator estimator = With(SmallModelFn);
+  Estimator estimator = Make(SmallModelFn);
   EXPECT_THAT(TrainAndEvaluate(estimator, {}, {.input_fn = TestBatches()}).status().message(),
               HasSubstr("TrainSpec has no input_fn"));
   EXPECT_THAT(TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 1},

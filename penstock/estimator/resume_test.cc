@@ -14,8 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "penstock/estimator/estimator.h"
-#include "penstock/estimator/testing/small_model.h"
+#include "penstock/estimator/testing/small_estimator.h"
 #include "penstock/session/train/saver.h"
 
 namespace penstock::estimator {
@@ -24,18 +23,10 @@ namespace resume_test {
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 using testing::QuietConfig;
-using testing::SmallModelFn;
+using testing::SmallEstimator;
 using testing::TemporaryFolder;
 using testing::TestBatches;
 using testing::TrainBatches;
-
-Estimator Resumable(const std::string& model_dir, RunConfig config = QuietConfig(),
-                    Params params = {}) {
-  return Estimator({.model_fn = SmallModelFn,
-                    .model_dir = model_dir,
-                    .config = std::move(config),
-                    .params = std::move(params)});
-}
 
 // Fails after `steps` runs, without the hooks' End: as a process that is killed.
 class FailAfter : public SessionRunHook {
@@ -70,17 +61,17 @@ TEST(Resume, ContinuesBitForBitAfterBeingKilledAtAnyStep) {
   config.save_checkpoints_steps = 5;
   const Params params = {{"dropout", 0.3}};
   const TemporaryFolder undisturbed;
-  Estimator expected = Resumable(undisturbed.path(), config, params);
+  Estimator expected = SmallEstimator(undisturbed.path(), config, params);
   ASSERT_EQ(expected.Train(TrainBatches(), {.max_steps = 23}), absl::OkStatus());
   for (const int64_t killed_after : {1, 5, 13, 22}) {
     const TemporaryFolder folder;
     {
-      Estimator first = Resumable(folder.path(), config, params);
+      Estimator first = SmallEstimator(folder.path(), config, params);
       const absl::Status killed = first.Train(
           TrainBatches(), {.hooks = {std::make_shared<FailAfter>(killed_after)}, .max_steps = 23});
       ASSERT_TRUE(absl::IsAborted(killed)) << killed;
     }
-    Estimator second = Resumable(folder.path(), config, params);
+    Estimator second = SmallEstimator(folder.path(), config, params);
     EXPECT_EQ(second.GetVariableValue("global_step")->item<int64_t>(), killed_after / 5 * 5);
     ASSERT_EQ(second.Train(TrainBatches(), {.max_steps = 23}), absl::OkStatus());
     ExpectSameVariables(expected, second);
@@ -92,12 +83,12 @@ TEST(Resume, HasTheSameSeedWithoutTfRandomSeed) {
   config.tf_random_seed.reset();
   config.save_checkpoints_steps = 5;
   const TemporaryFolder folder;
-  Estimator first = Resumable(folder.path(), config);
+  Estimator first = SmallEstimator(folder.path(), config);
   ASSERT_EQ(first.Train(TrainBatches(), {.max_steps = 5}), absl::OkStatus());
   // Two continuations of one checkpoint see the same batches.
   const TemporaryFolder copy;
   fs::copy(folder.path(), copy.path(), fs::copy_options::recursive);
-  Estimator second = Resumable(copy.path(), config);
+  Estimator second = SmallEstimator(copy.path(), config);
   ASSERT_EQ(first.Train(TrainBatches(), {.max_steps = 15}), absl::OkStatus());
   ASSERT_EQ(second.Train(TrainBatches(), {.max_steps = 15}), absl::OkStatus());
   ExpectSameVariables(first, second);
@@ -105,7 +96,7 @@ TEST(Resume, HasTheSameSeedWithoutTfRandomSeed) {
 
 TEST(Resume, TwoCallsEqualOne) {
   const TemporaryFolder one, two;
-  Estimator whole = Resumable(one.path()), parts = Resumable(two.path());
+  Estimator whole = SmallEstimator(one.path()), parts = SmallEstimator(two.path());
   ASSERT_EQ(whole.Train(TrainBatches(), {.steps = 20}), absl::OkStatus());
   ASSERT_EQ(parts.Train(TrainBatches(), {.steps = 7}), absl::OkStatus());
   ASSERT_EQ(parts.Train(TrainBatches(), {.steps = 13}), absl::OkStatus());
@@ -114,7 +105,7 @@ TEST(Resume, TwoCallsEqualOne) {
 
 TEST(Resume, StartsTheInputAgainAfterItsEnd) {
   const TemporaryFolder folder;
-  Estimator estimator = Resumable(folder.path());
+  Estimator estimator = SmallEstimator(folder.path());
   ASSERT_EQ(estimator.Train(TestBatches()), absl::OkStatus());  // 4 batches
   EXPECT_EQ(estimator.GetVariableValue("global_step")->item<int64_t>(), 4);
   ASSERT_EQ(estimator.Train(TestBatches()), absl::OkStatus());
@@ -128,7 +119,7 @@ TEST(Resume, StartsTheInputAgainOnRequestAndWhenItHasChanged) {
     std::string log;
     config.log = [&log](absl::string_view line) { absl::StrAppend(&log, line, "\n"); };
     const TemporaryFolder folder;
-    Estimator estimator = Resumable(folder.path(), config);
+    Estimator estimator = SmallEstimator(folder.path(), config);
     ASSERT_EQ(estimator.Train(TestBatches(), {.steps = 3}), absl::OkStatus());
     // From the position of the checkpoint there would be 1 batch left of 4.
     const data::Dataset again = changed ? TestBatches().Prefetch(3) : TestBatches();
@@ -142,7 +133,7 @@ TEST(Resume, IgnoresCheckpointsWithoutIndex) {
   RunConfig config = QuietConfig();
   config.save_checkpoints_steps = 5;
   const TemporaryFolder folder;
-  Estimator estimator = Resumable(folder.path(), config);
+  Estimator estimator = SmallEstimator(folder.path(), config);
   ASSERT_EQ(estimator.Train(TrainBatches(), {.max_steps = 10}), absl::OkStatus());
   // A process that was killed between data and index.
   fs::remove(folder.path() + "/model.ckpt-10.index");
@@ -156,7 +147,7 @@ TEST(Resume, KeepsTheNewestCheckpointsAndTheirPositions) {
   config.save_checkpoints_steps = 2;
   config.keep_checkpoint_max = 2;
   const TemporaryFolder folder;
-  Estimator estimator = Resumable(folder.path(), config);
+  Estimator estimator = SmallEstimator(folder.path(), config);
   ASSERT_EQ(estimator.Train(TrainBatches(), {.max_steps = 6}), absl::OkStatus());
   ASSERT_EQ(estimator.Train(TrainBatches(), {.max_steps = 8}), absl::OkStatus());
   std::vector<std::string> indices, positions;
@@ -172,9 +163,9 @@ TEST(Resume, KeepsTheNewestCheckpointsAndTheirPositions) {
 
 TEST(Resume, RejectsAGraphThatDiffersFromTheCheckpoint) {
   const TemporaryFolder folder;
-  Estimator estimator = Resumable(folder.path());
+  Estimator estimator = SmallEstimator(folder.path());
   ASSERT_EQ(estimator.Train(TrainBatches(), {.steps = 1}), absl::OkStatus());
-  Estimator wider = Resumable(folder.path(), QuietConfig(), {{"units", 9}});
+  Estimator wider = SmallEstimator(folder.path(), QuietConfig(), {{"units", 9}});
   const absl::Status train = wider.Train(TrainBatches(), {.steps = 1});
   EXPECT_EQ(train.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(train.message(), HasSubstr("model.ckpt-1"));
@@ -210,11 +201,11 @@ TEST(Resume, AnotherEstimatorEvaluatesEachNewCheckpoint) {
   std::atomic<bool> done = false;
   absl::Status trained;
   std::thread trainer([&] {
-    Estimator estimator = Resumable(folder.path(), config);
+    Estimator estimator = SmallEstimator(folder.path(), config);
     trained = estimator.Train(TrainBatches(), {.max_steps = 40});
     done = true;
   });
-  Estimator evaluator = Resumable(folder.path());
+  Estimator evaluator = SmallEstimator(folder.path());
   double last = -1;
   for (bool ended = false; !ended;) {
     ended = done;
@@ -237,7 +228,7 @@ TEST(ResumeProcess, TrainsInTheFolderOfTheEnvironment) {
   if (folder == nullptr) return;  // run by ContinuesAfterAProcessWasKilled only
   RunConfig config = QuietConfig();
   config.save_checkpoints_steps = 2;
-  Estimator estimator = Resumable(folder, config, {{"dropout", 0.3}});
+  Estimator estimator = SmallEstimator(folder, config, {{"dropout", 0.3}});
   ASSERT_EQ(estimator.Train(TrainBatches(), {.max_steps = 100000}), absl::OkStatus());
 }
 
@@ -255,7 +246,7 @@ TEST(ResumeProcess, ContinuesAfterAProcessWasKilled) {
   ASSERT_GT(child, 0);
   RunConfig config = QuietConfig();
   const Params params = {{"dropout", 0.3}};
-  Estimator here = Resumable(folder.path(), config, params);
+  Estimator here = SmallEstimator(folder.path(), config, params);
   double last = 0;
   while (last < 6) {
     int status = 0;
@@ -271,7 +262,7 @@ TEST(ResumeProcess, ContinuesAfterAProcessWasKilled) {
   const int64_t step = here.GetVariableValue("global_step")->item<int64_t>();
   ASSERT_EQ(here.Train(TrainBatches(), {.max_steps = step + 5}), absl::OkStatus());
   const TemporaryFolder undisturbed;
-  Estimator expected = Resumable(undisturbed.path(), config, params);
+  Estimator expected = SmallEstimator(undisturbed.path(), config, params);
   ASSERT_EQ(expected.Train(TrainBatches(), {.max_steps = step + 5}), absl::OkStatus());
   ExpectSameVariables(expected, here);
 }

@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/estimator/testing/small_model.h"
+#include "penstock/estimator/testing/small_estimator.h"
 
 namespace penstock::estimator {
 namespace train_and_evaluate_test {
@@ -15,6 +15,7 @@ namespace train_and_evaluate_test {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::QuietConfig;
+using testing::SmallEstimator;
 using testing::SmallModelFn;
 using testing::TemporaryFolder;
 using testing::TestBatches;
@@ -52,7 +53,7 @@ class TrainAndEvaluateTest : public ::testing::Test {
 };
 
 TEST_F(TrainAndEvaluateTest, EvaluatesCheckpointsButTheFirstAndThrottledOnes) {
-  Estimator estimator({.model_fn = SmallModelFn, .model_dir = folder_.path(), .config = config_});
+  Estimator estimator = SmallEstimator(folder_.path(), config_);
   const absl::StatusOr<EvalResult> result =
       TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 18, .hooks = {Tick()}},
                        {.input_fn = TestBatches(), .throttle_secs = 6});
@@ -64,7 +65,7 @@ TEST_F(TrainAndEvaluateTest, EvaluatesCheckpointsButTheFirstAndThrottledOnes) {
 }
 
 TEST_F(TrainAndEvaluateTest, EvaluatesAFinishedTraining) {
-  Estimator estimator({.model_fn = SmallModelFn, .model_dir = folder_.path(), .config = config_});
+  Estimator estimator = SmallEstimator(folder_.path(), config_);
   ASSERT_EQ(estimator.Train(TrainBatches(), {.max_steps = 3}), absl::OkStatus());
   const absl::StatusOr<EvalResult> result =
       TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 3},
@@ -124,7 +125,7 @@ size_t CountFolders(const std::string& path) {
 }
 
 TEST_F(TrainAndEvaluateTest, ExportersWriteTheirCheckpointsAndRemoveOnlyTheirOwn) {
-  Estimator estimator({.model_fn = SmallModelFn, .model_dir = folder_.path(), .config = config_});
+  Estimator estimator = SmallEstimator(folder_.path(), config_);
   const std::string exports = folder_.path() + "/export/";
   // Of an earlier process.
   std::filesystem::create_directories(exports + "latest/1");
@@ -148,7 +149,7 @@ TEST_F(TrainAndEvaluateTest, ExportersWriteTheirCheckpointsAndRemoveOnlyTheirOwn
 }
 
 TEST_F(TrainAndEvaluateTest, AnExporterThatFailsLosesNoCheckpoint) {
-  Estimator estimator({.model_fn = SmallModelFn, .model_dir = folder_.path(), .config = config_});
+  Estimator estimator = SmallEstimator(folder_.path(), config_);
   // Its folder cannot be made.
   std::ofstream(folder_.path() + "/export") << "a file";
   const EvalSpec spec{.input_fn = TestBatches(),
@@ -167,7 +168,7 @@ TEST_F(TrainAndEvaluateTest, AnExporterThatFailsLosesNoCheckpoint) {
 }
 
 TEST_F(TrainAndEvaluateTest, ExportersOfOneFolderAreRejectedBeforeTheTraining) {
-  Estimator estimator({.model_fn = SmallModelFn, .model_dir = folder_.path(), .config = config_});
+  Estimator estimator = SmallEstimator(folder_.path(), config_);
   const auto error = [&](Exporters exporters) {
     return std::string(TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 2},
                                         {.input_fn = TestBatches(), .exporters = exporters})

@@ -7,8 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-#include "penstock/estimator/estimator.h"
-#include "penstock/estimator/testing/small_model.h"
+#include "penstock/estimator/testing/small_estimator.h"
 #include "penstock/session/ops/core_ops.h"
 #include "penstock/session/summary.h"
 
@@ -18,14 +17,11 @@ namespace hooks_test {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::QuietConfig;
+using testing::SmallEstimator;
 using testing::SmallModelFn;
 using testing::TemporaryFolder;
 using testing::TestBatches;
 using testing::TrainBatches;
-
-Estimator Hooked(const std::string& model_dir, RunConfig config = QuietConfig()) {
-  return Estimator({.model_fn = SmallModelFn, .model_dir = model_dir, .config = std::move(config)});
-}
 
 // Records the calls of its methods.
 class Recorder : public SessionRunHook {
@@ -57,7 +53,7 @@ class Recorder : public SessionRunHook {
 TEST(SessionRunHook, IsCalledInTensorFlowsOrder) {
   const TemporaryFolder folder;
   std::vector<std::string> calls;
-  Estimator estimator = Hooked(folder.path());
+  Estimator estimator = SmallEstimator(folder.path());
   ASSERT_EQ(estimator.Train(TrainBatches(), {.hooks = {std::make_shared<Recorder>("a", &calls),
                                                        std::make_shared<Recorder>("b", &calls)},
                                              .steps = 2}),
@@ -109,7 +105,7 @@ TEST(SessionRunHook, StopsTrainingOnRequest) {
     }
   };
   const TemporaryFolder folder;
-  Estimator estimator = Hooked(folder.path());
+  Estimator estimator = SmallEstimator(folder.path());
   ASSERT_EQ(estimator.Train(TrainBatches(), {.hooks = {std::make_shared<StopAfterThree>()}}),
             absl::OkStatus());
   EXPECT_EQ(estimator.GetVariableValue("global_step")->item<int64_t>(), 3);
@@ -120,7 +116,7 @@ TEST(SessionRunHook, ReportsExceptions) {
     SessionRunArgs BeforeRun(RunContext&) override { throw std::runtime_error("a mistake"); }
   };
   const TemporaryFolder folder;
-  Estimator estimator = Hooked(folder.path());
+  Estimator estimator = SmallEstimator(folder.path());
   EXPECT_THAT(estimator.Train(TrainBatches(), {.hooks = {std::make_shared<Throws>()}}).message(),
               HasSubstr("a mistake"));
   EXPECT_THAT(estimator.Train(TrainBatches(), {.hooks = {nullptr}}).message(),
@@ -129,7 +125,7 @@ TEST(SessionRunHook, ReportsExceptions) {
 
 TEST(StopAtStepHook, CountsFromTheStartOrFromZero) {
   const TemporaryFolder folder;
-  Estimator estimator = Hooked(folder.path());
+  Estimator estimator = SmallEstimator(folder.path());
   const auto train = [&](const StopAtStepOptions& options) {
     return estimator.Train(TrainBatches(), {.hooks = {StopAtStepHook(options)}});
   };
@@ -220,7 +216,7 @@ TEST(LoggingTensorHook, PrintsEveryNSecondsAndAtTheEnd) {
 
 TEST(LoggingTensorHook, RejectsContradictions) {
   const TemporaryFolder folder;
-  Estimator estimator = Hooked(folder.path());
+  Estimator estimator = SmallEstimator(folder.path());
   const auto message = [&](const LoggingTensorOptions& options) {
     return std::string(
         estimator.Train(TrainBatches(), {.hooks = {LoggingTensorHook(options)}}).message());
