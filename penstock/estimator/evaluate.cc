@@ -12,6 +12,7 @@
 #include "penstock/estimator/monitored_loop.h"
 #include "penstock/estimator/restore.h"
 #include "penstock/io/uri.h"
+#include "penstock/io/write_check.h"
 #include "penstock/session/metrics.h"
 #include "penstock/session/train/saver.h"
 #include "penstock/train/callbacks/event_writer.h"
@@ -113,6 +114,9 @@ absl::StatusOr<EvalResult> Estimator::Evaluate(const InputFn& input_fn,
     return absl::InvalidArgumentError(
         absl::StrCat("Evaluate: steps is ", *options.steps, ", but must be at least 1"));
   }
+  // The result is written there.
+  PENSTOCK_RETURN_IF_ERROR(
+      io::CheckWritableFolder(*io::FileSystem::Default(), EvalDir(options.name)));
   absl::StatusOr<EvalGraph> eval = BuildEvalGraph(*this, input_fn);
   if (!eval.ok()) return eval.status();
   const auto scope = eval->built.graph->AsDefault();

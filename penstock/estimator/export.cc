@@ -152,6 +152,7 @@ absl::StatusOr<std::string> Estimator::ExportSavedModel(
     }
   }
   const auto fs = io::FileSystem::Default();
+  PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFolder(*fs, export_dir_base));
   const ModelBuilder builder(*this, ModeKeys::kPredict);
   ServingInputReceiver receiver;
   PENSTOCK_ASSIGN_OR_RETURN(BuiltModel built,

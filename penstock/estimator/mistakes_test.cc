@@ -163,6 +163,40 @@ TEST_F(Mistakes, AModelDirThatCannotBeWritten) {
   EXPECT_EQ(calls, 0);
 }
 
+// Its result would be lost after the work.
+TEST_F(Mistakes, FoldersOfResultsThatCannotBeWritten) {
+  int calls = 0;
+  Estimator estimator =
+      Make([&calls](const NamedTensors& features, const NamedTensors& labels, ModeKeys mode) {
+        ++calls;
+        return SmallModelFn(features, labels, mode, {});
+      });
+  const auto receiver =
+      BuildRawServingInputReceiverFn({{.name = "x", .dtype = base::DType::kF32, .shape = {-1, 4}}});
+  ASSERT_EQ(estimator.Train(TrainBatches(), {.steps = 1}), absl::OkStatus());
+  calls = 0;
+  std::ofstream(File("eval")) << "a file";
+  std::ofstream(File("export")) << "a file";
+  EXPECT_THAT(std::string(estimator.Evaluate(TestBatches()).status().message()),
+              HasSubstr("run/eval"));
+  EXPECT_THAT(std::string(estimator.ExportSavedModel(File("export"), receiver).status().message()),
+              HasSubstr("run/export"));
+  const TrainSpec train = {.input_fn = TrainBatches(), .max_steps = 9};
+  EXPECT_THAT(
+      std::string(
+          TrainAndEvaluate(estimator, train, {.input_fn = TestBatches()}).status().message()),
+      HasSubstr("run/eval"));
+  EXPECT_THAT(std::string(TrainAndEvaluate(estimator, train,
+                                           {.input_fn = TestBatches(),
+                                            .name = "other",
+                                            .exporters = {FinalExporter("last", receiver)}})
+                              .status()
+                              .message()),
+              HasSubstr("run/export"));
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(Step(), 1);
+}
+
 TEST_F(Mistakes, OfTPUEstimators) {
   const auto tpu = [&](int num_shards, int64_t batch, Params params = {}) {
     RunConfig config = QuietConfig();

@@ -9,15 +9,20 @@
 
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
+#include "penstock/io/write_check.h"
 
 namespace penstock::estimator {
 namespace {
 
+// The folder of an exporter's SavedModels.
+std::string FolderOf(const Estimator& estimator, const Exporter& exporter) {
+  return io::JoinPath(io::JoinPath(estimator.model_dir(), "export"), exporter.name());
+}
+
 absl::Status Export(Estimator& estimator, const EvalSpec& spec, const EvalResult& result,
                     bool is_final) {
   for (const auto& exporter : spec.exporters) {
-    const std::string folder =
-        io::JoinPath(io::JoinPath(estimator.model_dir(), "export"), exporter->name());
+    const std::string folder = FolderOf(estimator, *exporter);
     PENSTOCK_ASSIGN_OR_RETURN(const std::string checkpoint, estimator.LatestCheckpoint());
     const absl::StatusOr<std::string> exported =
         exporter->Export(estimator, folder, checkpoint, result, is_final);
@@ -113,7 +118,13 @@ absl::Status CheckSpecs(const TrainSpec& train_spec, const EvalSpec& eval_spec) 
 
 absl::StatusOr<EvalResult> TrainAndEvaluate(Estimator& estimator, const TrainSpec& train_spec,
                                             const EvalSpec& eval_spec) {
+  PENSTOCK_RETURN_IF_ERROR(estimator.status());
   PENSTOCK_RETURN_IF_ERROR(CheckSpecs(train_spec, eval_spec));
+  const auto fs = io::FileSystem::Default();
+  PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFolder(*fs, estimator.EvalDir(eval_spec.name)));
+  for (const auto& exporter : eval_spec.exporters) {
+    PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFolder(*fs, FolderOf(estimator, *exporter)));
+  }
   const auto evaluate = std::make_shared<EvaluateCheckpoints>(estimator, eval_spec);
   SavingListeners listeners = train_spec.saving_listeners;
   listeners.push_back(evaluate);

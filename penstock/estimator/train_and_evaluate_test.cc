@@ -150,10 +150,14 @@ TEST_F(TrainAndEvaluateTest, ExportersWriteTheirCheckpointsAndRemoveOnlyTheirOwn
 
 TEST_F(TrainAndEvaluateTest, AnExporterThatFailsLosesNoCheckpoint) {
   Estimator estimator = SmallEstimator(folder_.path(), config_);
-  // Its folder cannot be made.
-  std::ofstream(folder_.path() + "/export") << "a file";
+  // Its folder cannot be made any more.
+  bool blocks = true;
+  const auto receiver = [&] {
+    if (blocks) std::ofstream(folder_.path() + "/export") << "a file";
+    return Receiver()();
+  };
   const EvalSpec spec{.input_fn = TestBatches(),
-                      .exporters = {LatestExporter("latest", Receiver())},
+                      .exporters = {LatestExporter("latest", receiver)},
                       .throttle_secs = 0};
   const absl::Status status =
       TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 12}, spec).status();
@@ -161,6 +165,7 @@ TEST_F(TrainAndEvaluateTest, AnExporterThatFailsLosesNoCheckpoint) {
               ::testing::AllOf(HasSubstr("exporter 'latest' at step 4, whose checkpoint is saved"),
                                HasSubstr("/export")));
   EXPECT_THAT(*estimator.LatestCheckpoint(), HasSubstr("model.ckpt-4"));
+  blocks = false;
   std::filesystem::remove(folder_.path() + "/export");
   EXPECT_EQ(
       TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 12}, spec).status(),
