@@ -79,6 +79,16 @@ TEST_F(ShardTest, GivesEachShardItsRowsAndConcatenatesOutputs) {
   }
 }
 
+TEST_F(ShardTest, BatchParallelDividesBatches) {
+  const Tensor x = Placeholder(DType::kF32, {-1, 2}, "x");
+  const Tensors out = tpu::BatchParallel(
+      [](const Tensors& in) -> Fetches { return {AsVector(MeanOf(in[0]))}; }, {x}, 2);
+  Session session = MakeSession();
+  const auto got = session.Run(out[0], {{x, Iota({4, 2})}});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT(got->values<float>(), ElementsAre(1.5, 5.5));
+}
+
 TEST_F(ShardTest, DividesAndConcatenatesAlongOtherAxesAndTakesOutputsOfShardZero) {
   const Tensor x = Placeholder(DType::kF32, {2, 4});
   const auto computation = [&](const Tensors& in) -> Fetches {
