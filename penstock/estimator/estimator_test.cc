@@ -1,4 +1,3 @@
-
 #include <filesystem>
 #include <fstream>
 
@@ -6,6 +5,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/estimator/testing/small_estimator.h"
+#include "penstock/save/saved_model/saved_model.h"
 
 namespace penstock::estimator {
 namespace estimator_test {
@@ -14,7 +14,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 using testing::Flowers;
+using testing::QuietConfig;
 using testing::SmallEstimator;
+using testing::SmallModelFn;
 using testing::TemporaryFolder;
 using testing::TestBatches;
 using testing::TrainBatches;
@@ -58,6 +60,43 @@ TEST(Estimator, ReturnsVariablesOfTheNewestCheckpoint) {
               ::testing::IsSupersetOf({"global_step", "hidden/bias", "hidden/kernel",
                                        "hidden/kernel/Adam", "logits/kernel"}));
   EXPECT_EQ(estimator.GetVariableValue("global_step")->item<int64_t>(), 2);
+}
+
+TEST(Estimator, ExportsTheSignatureThatIsChosen) {
+  const TemporaryFolder folder;
+  Estimator estimator = SmallEstimator(
+      folder.path(), QuietConfig(), {},
+      [](const NamedTensors& features, const NamedTensors& labels, ModeKeys mode) {
+        EstimatorSpec spec = SmallModelFn(features, labels, mode, {});
+        spec.export_outputs = {{"scores", ClassificationOutput(spec.predictions["probabilities"])},
+                               {"value", RegressionOutput(spec.predictions["probabilities"])}};
+        return spec;
+      });
+  ASSERT_EQ(estimator.Train(TrainBatches(), {.steps = 1}), absl::OkStatus());
+  const auto outputs = [&](const std::string& signature) -> std::string {
+    const auto exported = estimator.ExportSavedModel(
+        folder.path() + "/export",
+        BuildRawServingInputReceiverFn(
+            {{.name = "x", .dtype = base::DType::kF32, .shape = {-1, 4}}}),
+        {.signature = signature});
+    if (!exported.ok()) return std::string(exported.status().message());
+    const auto function = save::ReadServingFunction(*io::FileSystem::Default(), *exported);
+    return function.ok() ? function->outputs[0].name : std::string(function.status().message());
+  };
+  EXPECT_EQ(outputs("scores"), "scores");
+  EXPECT_EQ(outputs("value"), "outputs");
+  EXPECT_THAT(outputs(kServingDefault),
+              HasSubstr("export_outputs have no 'serving_default'; they are scores, value"));
+}
+
+TEST(Estimator, EvaluatesAndPredictsOnAnotherDevice) {
+  RunConfig config = QuietConfig();
+  config.evaluation_master = "moon";
+  const TemporaryFolder folder;
+  Estimator estimator = SmallEstimator(folder.path(), config);
+  ASSERT_EQ(estimator.Train(TrainBatches(), {.steps = 1}), absl::OkStatus());
+  EXPECT_THAT(std::string(estimator.Evaluate(TestBatches()).status().message()), HasSubstr("moon"));
+  EXPECT_THAT(std::string(estimator.Predict(TestBatches()).status().message()), HasSubstr("moon"));
 }
 
 }  // namespace estimator_test

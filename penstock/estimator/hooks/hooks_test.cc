@@ -244,17 +244,56 @@ TEST(NanTensorHook, IsLookedAtWhenTrainingEnds) {
               HasSubstr("is NaN in step 3"));
 }
 
+// Advances a clock in each step.
+class Tick : public SessionRunHook {
+ public:
+  explicit Tick(base::FakeClock* clock, double seconds = 0.001)
+      : clock_(clock), seconds_(seconds) {}
+  SessionRunArgs BeforeRun(RunContext&) override {
+    clock_->Advance(seconds_);
+    return {};
+  }
+
+ private:
+  base::FakeClock* clock_;
+  double seconds_;
+};
+
+TEST(CheckpointSaverHook, SavesEveryFewSeconds) {
+  base::FakeClock clock;
+  RunConfig config = QuietConfig();
+  config.save_checkpoints_secs = 5;
+  config.clock = &clock;
+  std::vector<std::string> saved;
+  config.log = [&](absl::string_view line) {
+    if (absl::StrContains(line, "saved")) saved.emplace_back(line.substr(line.rfind('-') + 1));
+  };
+  const TemporaryFolder folder;
+  Estimator estimator = SmallEstimator(folder.path(), config, {}, CountingModel(-1));
+  ASSERT_EQ(
+      estimator.Train(TrainBatches(), {.hooks = {std::make_shared<Tick>(&clock, 2)}, .steps = 8}),
+      absl::OkStatus());
+  EXPECT_THAT(saved, ElementsAre("0", "3", "6", "8"));
+}
+
+TEST(StepCounterHook, PrintsStepsOfASecond) {
+  base::FakeClock clock;
+  RunConfig config = QuietConfig();
+  std::vector<std::string> log;
+  config.log = [&](absl::string_view line) {
+    if (absl::StrContains(line, "global_step")) log.emplace_back(line);
+  };
+  const TemporaryFolder folder;
+  Estimator estimator = SmallEstimator(folder.path(), config, {}, CountingModel(-1));
+  const Hook counter = StepCounterHook({.every_n_steps = 3, .clock = &clock});
+  ASSERT_EQ(estimator.Train(TrainBatches(),
+                            {.hooks = {std::make_shared<Tick>(&clock, 0.5), counter}, .steps = 7}),
+            absl::OkStatus());
+  EXPECT_THAT(log, ElementsAre("global_step/sec: 2", "global_step/sec: 2"));
+}
+
 TEST(Progress, PrintsLossAndSpeedInPlainWords) {
   base::FakeClock clock;
-  class Tick : public SessionRunHook {
-   public:
-    explicit Tick(base::FakeClock* clock) : clock_(clock) {}
-    absl::Status AfterRun(RunContext&, const RunValues&) override {
-      clock_->Advance(0.001);
-      return absl::OkStatus();
-    }
-    base::FakeClock* clock_;
-  };
   RunConfig config = QuietConfig();
   config.log_step_count_steps = 4;
   config.clock = &clock;
