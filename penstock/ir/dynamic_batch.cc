@@ -33,7 +33,8 @@ class DynamicBatchGraph {
   static absl::StatusOr<std::unique_ptr<Graph>> Copy(const SymbolicBatch& program,
                                                      const Graph& from) {
     auto to = std::make_unique<Graph>(from.name(), from.num_replicas());
-    to->origins_ = from.origins_;
+    to->origins_.assign(from.origins().begin(), from.origins().end());
+    to->num_origins_ = from.num_origins_;
     const auto moved = [&](const Value& v) { return to->value(v.node_id(), v.result()); };
     for (int id = 0; id < from.num_nodes(); ++id) {
       Node node = from.node(id);
@@ -47,6 +48,7 @@ class DynamicBatchGraph {
         PENSTOCK_ASSIGN_OR_RETURN(region, Copy(program, *region));
       }
       to->nodes_.push_back(std::move(node));
+      ++to->num_nodes_;
     }
     for (const Value& parameter : from.parameters_) to->parameters_.push_back(moved(parameter));
     for (const Value& result : from.results_) to->results_.push_back(moved(result));

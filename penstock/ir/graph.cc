@@ -1,9 +1,12 @@
 #include "penstock/ir/graph.h"
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
+#include <type_traits>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/checked_size.h"
@@ -81,6 +84,60 @@ absl::Status CheckSize(const TensorType& type) {
       absl::StrCat("the result would be ", type.ToString(), ", which exceeds any memory"));
 }
 
+// ---- Equality with a template ----
+
+bool SameAttribute(const Attribute& a, const Attribute& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* x = std::get_if<Array>(&a)) return base::BitwiseEqual(*x, std::get<Array>(b));
+  if (const auto* x = std::get_if<double>(&a)) {
+    return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(std::get<double>(b));
+  }
+  return std::visit(
+      [&](const auto& x) {
+        using T = std::decay_t<decltype(x)>;
+        if constexpr (std::is_same_v<T, Array>) return false;  // see above
+        if constexpr (!std::is_same_v<T, Array>) return x == std::get<T>(b);
+      },
+      a);
+}
+
+bool SameAttributes(const Attributes& a, const Attributes& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && SameAttribute(x.second, y.second);
+  });
+}
+
+bool SameRegion(const Graph& a, const Graph& b);
+
+bool SameRegions(const std::vector<std::shared_ptr<const Graph>>& a,
+                 const std::vector<std::shared_ptr<const Graph>>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return x == y || SameRegion(*x, *y); });
+}
+
+// Values of two graphs by their places.
+bool SameValues(absl::Span<const Value> a, absl::Span<const Value> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Value& x, const Value& y) {
+    return x.node_id() == y.node_id() && x.result() == y.result();
+  });
+}
+
+bool SameRegion(const Graph& a, const Graph& b) {
+  if (a.num_nodes() != b.num_nodes() || a.num_replicas() != b.num_replicas() ||
+      a.name() != b.name() || !SameValues(a.parameters(), b.parameters()) ||
+      !SameValues(a.results(), b.results())) {
+    return false;
+  }
+  for (int id = 0; id < a.num_nodes(); ++id) {
+    const Node &x = a.node(id), &y = b.node(id);
+    if (x.op != y.op || !SameValues(x.operands, y.operands) || x.results != y.results ||
+        !SameAttributes(x.attributes, y.attributes) || !SameRegions(x.regions, y.regions)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Parameters are nodes, so that every value has one. They are never printed as lines.
 const OpDef kParameter = {.name = "parameter", .infer = InferNothing, .zero_gradient = true};
 
@@ -99,10 +156,14 @@ Value Graph::Parameter(TensorType type, absl::string_view name) {
     // A handle must be returned, but nothing is computed from it: the graph has failed.
     type.shape = Shape(std::vector<int64_t>(static_cast<size_t>(type.shape.rank()), 1));
   }
-  node.op = &kParameter;
-  node.results = {std::move(type)};
-  node.origin = current_origin_;
-  nodes_.push_back(std::move(node));
+  if (num_nodes_ < static_cast<int>(nodes_.size()) && nodes_[num_nodes_].op == &kParameter &&
+      nodes_[num_nodes_].results[0] == type) {
+    nodes_[num_nodes_++].origin = current_origin_;
+  } else {
+    node.op = &kParameter;
+    node.results = {std::move(type)};
+    Append(std::move(node));
+  }
   const Value value(this, num_nodes() - 1, 0);
   parameters_.push_back(value);
   parameter_names_.emplace_back(name);
@@ -132,18 +193,34 @@ std::vector<Value> Graph::Emit(const OpDef& op, std::vector<Value> operands, Att
       return {};
     }
   }
-  Node node;
-  node.op = &op;
-  node.operands = std::move(operands);
-  node.attributes = std::move(attributes);
-  node.regions = std::move(regions);
-  node.origin = current_origin_;
-  for (const auto& region : node.regions) {
+  for (const auto& region : regions) {
     if (!region->status().ok()) {
       if (status_.ok()) status_ = region->status();  // the region's error has its own origin
       return {};
     }
   }
+  const auto results_of = [this](const Node& node) {
+    std::vector<Value> results;
+    results.reserve(node.results.size());
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      results.push_back(Value(this, num_nodes_ - 1, static_cast<int>(i)));
+    }
+    return results;
+  };
+  if (num_nodes_ < static_cast<int>(nodes_.size())) {
+    Node& known = nodes_[num_nodes_];
+    if (known.op == &op && known.operands == operands &&
+        SameAttributes(known.attributes, attributes) && SameRegions(known.regions, regions)) {
+      known.origin = current_origin_;
+      ++num_nodes_;
+      return results_of(known);
+    }
+  }
+  Node node;
+  node.op = &op;
+  node.operands = std::move(operands);
+  node.attributes = std::move(attributes);
+  node.regions = std::move(regions);
   absl::StatusOr<std::vector<TensorType>> types = op.infer(node);
   if (!types.ok()) {
     Fail(types.status());
@@ -156,12 +233,39 @@ std::vector<Value> Graph::Emit(const OpDef& op, std::vector<Value> operands, Att
       return {};
     }
   }
-  std::vector<Value> results;
-  for (size_t i = 0; i < node.results.size(); ++i) {
-    results.push_back(Value(this, num_nodes(), static_cast<int>(i)));
-  }
+  return results_of(Append(std::move(node)));
+}
+
+Node& Graph::Append(Node node) {
+  DropTemplate();
+  node.origin = current_origin_;
   nodes_.push_back(std::move(node));
-  return results;
+  ++num_nodes_;
+  return nodes_.back();
+}
+
+void Graph::DropTemplate() {
+  if (num_nodes_ == static_cast<int>(nodes_.size())) return;
+  nodes_.resize(num_nodes_);
+  ++num_divergences_;
+}
+
+void Graph::Restart() {
+  num_nodes_ = 0;
+  num_origins_ = 1;
+  current_origin_ = 0;
+  parameters_.clear();
+  parameter_names_.clear();
+  results_.clear();
+  result_names_.clear();
+  status_ = absl::OkStatus();
+}
+
+void Graph::Repeat(Position end) {
+  PENSTOCK_CHECK(end.nodes >= num_nodes_ && end.nodes <= static_cast<int>(nodes_.size()) &&
+                 end.origins >= num_origins_ && end.origins <= static_cast<int>(origins_.size()));
+  num_nodes_ = end.nodes;
+  num_origins_ = end.origins;
 }
 
 std::vector<Value> Graph::Inline(const Graph& body, absl::Span<const Value> arguments) {
@@ -204,6 +308,7 @@ std::vector<Value> Graph::Inline(const Graph& body, absl::Span<const Value> give
 
 std::vector<Value> Graph::Extend(int node, std::vector<std::shared_ptr<const Graph>> regions) {
   Node& extended = nodes_[node];
+  ++num_divergences_;
   const std::vector<TensorType> before = std::move(extended.results);
   extended.regions = std::move(regions);
   absl::StatusOr<std::vector<TensorType>> types = extended.op->infer(extended);
@@ -233,17 +338,44 @@ void Graph::FailForeign(absl::string_view what) {
 
 const Origin& Graph::current_origin() const { return origins_[current_origin_]; }
 
+void Graph::SetOrigin(Origin origin) {
+  if (num_origins_ < static_cast<int>(origins_.size())) {
+    origins_.resize(num_origins_);
+    ++num_divergences_;
+  }
+  origins_.push_back(std::move(origin));
+  current_origin_ = num_origins_++;
+}
+
+namespace {
+
+// Whether `joined` is the scope `name` in the scope `outer`.
+bool IsJoined(absl::string_view joined, absl::string_view outer, absl::string_view name) {
+  const absl::string_view separator = outer.empty() || name.empty() ? "" : "/";
+  return joined.size() == outer.size() + separator.size() + name.size() &&
+         absl::StartsWith(joined, outer) && absl::EndsWith(joined, name) &&
+         joined.substr(outer.size(), separator.size()) == separator;
+}
+
+}  // namespace
+
 Scope::Scope(Graph& graph, absl::string_view name, std::optional<base::SourceLocation> location)
     : graph_(graph), outer_(graph.current_origin_) {
-  Origin origin = graph.current_origin();
-  absl::StrAppend(&origin.scope, origin.scope.empty() || name.empty() ? "" : "/", name);
+  const Origin& outer = graph.current_origin();
   // A location without a file comes from a saved model, not from the user's source.
-  if (location.has_value() && location->file[0] != '\0') {
-    origin.file = location->file;
-    origin.line = location->line;
+  const bool has_line = location.has_value() && location->file[0] != '\0';
+  const absl::string_view file = has_line ? absl::string_view(location->file) : outer.file;
+  const int line = has_line ? location->line : outer.line;
+  if (graph.num_origins_ < static_cast<int>(graph.origins_.size())) {
+    const Origin& known = graph.origins_[graph.num_origins_];
+    if (known.line == line && known.file == file && IsJoined(known.scope, outer.scope, name)) {
+      graph.current_origin_ = graph.num_origins_++;
+      return;
+    }
   }
-  graph.origins_.push_back(std::move(origin));
-  graph.current_origin_ = static_cast<int>(graph.origins_.size()) - 1;
+  Origin origin{.scope = outer.scope, .file = std::string(file), .line = line};
+  absl::StrAppend(&origin.scope, origin.scope.empty() || name.empty() ? "" : "/", name);
+  graph.SetOrigin(std::move(origin));
 }
 
 Scope::Scope(Graph& graph, int origin) : graph_(graph), outer_(graph.current_origin_) {
@@ -252,8 +384,14 @@ Scope::Scope(Graph& graph, int origin) : graph_(graph), outer_(graph.current_ori
 
 Scope::Scope(Graph& graph, const Origin& origin) : graph_(graph), outer_(graph.current_origin_) {
   // Consecutive nodes mostly have the same origin.
-  if (!(graph.origins_.back() == origin)) graph.origins_.push_back(origin);
-  graph.current_origin_ = static_cast<int>(graph.origins_.size()) - 1;
+  if (graph.origins().back() == origin) {
+    graph.current_origin_ = graph.num_origins_ - 1;
+  } else if (graph.num_origins_ < static_cast<int>(graph.origins_.size()) &&
+             graph.origins_[graph.num_origins_] == origin) {
+    graph.current_origin_ = graph.num_origins_++;
+  } else {
+    graph.SetOrigin(origin);
+  }
 }
 
 Scope::~Scope() { graph_.current_origin_ = outer_; }

@@ -181,14 +181,34 @@ class Graph {
   // failed operations stay invalid. For programs that go on after a mistake (room lazy).
   absl::Status TakeStatus() { return std::exchange(status_, absl::OkStatus()); }
 
-  int num_nodes() const { return static_cast<int>(nodes_.size()); }
+  // ---- Programs that are built again and again (room lazy) ----
+  // Empties the graph, for a program that is likely to be the same: what was built stays as a
+  // template, and building the same nodes in the same order again takes them from it, without type
+  // inference and allocations. The first other node drops the rest of the template. Values of the
+  // graph become invalid; parameters and results are forgotten.
+  void Restart();
+  // Number of times that a node was not the template's. While it stays the same, so do the nodes at
+  // all positions that the graph has reached.
+  int64_t num_divergences() const { return num_divergences_; }
+  struct Position {
+    int nodes = 0, origins = 0;
+    friend bool operator==(const Position&, const Position&) = default;
+  };
+  Position position() const { return {num_nodes_, num_origins_}; }
+  // Adds the template's nodes up to `end`, a position at which the graph was since num_divergences
+  // changed, as the calls that added them then would. They must include no parameters.
+  void Repeat(Position end);
+
+  int num_nodes() const { return num_nodes_; }
   const Node& node(int id) const { return nodes_[id]; }
   Value value(int node, int result = 0) { return Value(this, node, result); }
   absl::Span<const Value> parameters() const { return parameters_; }
   absl::Span<const std::string> parameter_names() const { return parameter_names_; }
   absl::Span<const Value> results() const { return results_; }
   absl::Span<const std::string> result_names() const { return result_names_; }
-  absl::Span<const Origin> origins() const { return origins_; }
+  absl::Span<const Origin> origins() const {
+    return absl::MakeConstSpan(origins_).first(num_origins_);
+  }
   // Origin given to new nodes.
   const Origin& current_origin() const;
 
@@ -196,13 +216,22 @@ class Graph {
   friend class Scope;
   friend class DynamicBatchGraph;  // dynamic_batch.cc: copies nodes with other types
   void FailForeign(absl::string_view what);
+  Node& Append(Node node);
+  void DropTemplate();
+  // Makes the origin current.
+  void SetOrigin(Origin origin);
 
   std::string name_;
   int num_replicas_;
-  std::deque<Node> nodes_;  // in topological order; references to nodes stay valid
+  // In topological order; references to nodes stay valid. Nodes from num_nodes_ on, and origins from
+  // num_origins_ on, are the template.
+  std::deque<Node> nodes_;
+  int num_nodes_ = 0;
   std::vector<Value> parameters_, results_;
   std::vector<std::string> parameter_names_, result_names_;
   std::vector<Origin> origins_;
+  int num_origins_ = 1;
+  int64_t num_divergences_ = 0;
   int current_origin_ = 0;
   absl::Status status_;
 };

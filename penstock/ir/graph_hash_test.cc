@@ -129,6 +129,20 @@ TEST(GraphHashTest, EveryDifferenceCounts) {
     EXPECT_TRUE(hashes.insert(hash).second) << "graph " << i << " has another one's hash";
     EXPECT_TRUE(hashes.insert(HashOf(builds[i], 2)).second) << "replicas do not count: " << i;
   }
+  // What a graph was before Restart does not count.
+  for (size_t first = 0; first < builds.size(); ++first) {
+    for (size_t second = 0; second < builds.size(); ++second) {
+      Graph graph("test");
+      const Values unused = builds[first](graph);
+      const int64_t divergences = graph.num_divergences();
+      graph.Restart();
+      graph.SetResults(builds[second](graph));
+      EXPECT_EQ(Fingerprint(graph), HashOf(builds[second])) << first << ", then " << second;
+      if (first == second) {
+        EXPECT_EQ(graph.num_divergences(), divergences) << first;
+      }
+    }
+  }
 }
 
 // Words and bytes: every bit changes the hash, and so does the order.

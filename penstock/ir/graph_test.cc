@@ -6,6 +6,7 @@
 #include "penstock/ir/gradients.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
+#include "penstock/ir/rewrite.h"
 #include "penstock/ir/testing/checks.h"
 
 namespace penstock::ir {
@@ -207,6 +208,68 @@ TEST(Graph, GradientsRequireOneCotangentPerValue) {
   const Values ys{x, x}, xs{x}, cotangents{x};
   EXPECT_FALSE(Gradients(ys, xs, cotangents)[0].valid());
   EXPECT_FALSE(graph.status().ok());
+}
+
+// A program that is built again takes its nodes from the one before, as far as they are the same.
+TEST(Graph, RestartBuildsTheSameProgramFromItsTemplate) {
+  Graph graph("again");
+  const auto build = [&](double factor, const char* scope, int line) {
+    const Value x = graph.Parameter({DType::kF32, {2, 3}}, "x");
+    const Scope layer(graph, scope, base::SourceLocation{"a.cc", line});
+    const Value y = ReduceSum(Tanh(x) * factor);
+    graph.SetResults({y, Gradients(y, {x})[0]});
+    EXPECT_TRUE(graph.status().ok()) << graph.status();
+  };
+  const auto restart = [&](double factor, const char* scope, int line) {
+    graph.Restart();
+    EXPECT_EQ(graph.num_nodes(), 0);
+    EXPECT_EQ(graph.origins().size(), 1u);
+    EXPECT_TRUE(graph.parameters().empty() && graph.results().empty());
+    build(factor, scope, line);
+    return graph.num_divergences();
+  };
+  build(2, "a", 1);
+  const int nodes = graph.num_nodes();
+  const Node* const last = &graph.node(nodes - 1);
+  EXPECT_EQ(restart(2, "a", 1), 0);
+  EXPECT_EQ(graph.num_nodes(), nodes);
+  EXPECT_EQ(&graph.node(nodes - 1), last);
+  // Lines and scopes are those of the program that was built last.
+  EXPECT_GT(restart(2, "b", 7), 0);
+  EXPECT_EQ(graph.origins()[graph.node(nodes - 1).origin].ToString(), "layer \"b\" (a.cc:7)");
+  const int64_t before = graph.num_divergences();
+  EXPECT_EQ(restart(2, "b", 7), before);
+  EXPECT_GT(restart(-0.0, "b", 7), before);
+  EXPECT_EQ(graph.num_nodes(), nodes);
+  // An error is the same error again.
+  for (int i = 0; i < 2; ++i) {
+    graph.Restart();
+    const Value x = graph.Parameter({DType::kF32, {2, 3}}, "x");
+    EXPECT_FALSE(MatMul(x, x).valid());
+    EXPECT_THAT(ErrorOf(graph), HasSubstr("dot_general"));
+  }
+}
+
+TEST(Graph, RepeatAddsTheNodesOfTheTemplate) {
+  Graph graph("repeat");
+  const auto begin = [&] {
+    const Value x = graph.Parameter({DType::kF32, {2}}, "x");
+    return Tanh(x);
+  };
+  const Value y = begin(), z = Exp(y) * 3;
+  const Graph::Position end = graph.position();
+  Tanh(z);
+  graph.Restart();
+  begin();
+  graph.Repeat(end);
+  EXPECT_EQ(graph.position(), end);
+  EXPECT_EQ(OpName(z.node()), "stablehlo.multiply");
+  EXPECT_EQ(Tanh(z).node_id(), z.node_id() + 1);
+  EXPECT_EQ(graph.num_divergences(), 0);
+  graph.Restart();
+  Exp(begin());  // the template's
+  graph.Parameter({DType::kF32, {2}}, "not the template's");
+  EXPECT_EQ(graph.num_divergences(), 1);
 }
 
 }  // namespace graph_test
