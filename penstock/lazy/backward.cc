@@ -106,7 +106,7 @@ class Differentiation {
       }
       xs.resize(count);
     }
-    const Values gradients = ir::Gradients(ys, xs, cotangents);
+    const Values gradients = trace_.segment()->Gradients(ys, xs, cotangents);
     if (!trace_.graph().status().ok()) return;
     for (size_t i = 0; i < xs.size(); ++i) {
       if (gradients[i].valid()) Deliver(destinations[i], gradients[i]);

@@ -156,7 +156,7 @@ class Step {
     segment_.graph.SetResults(values_);
     PENSTOCK_RETURN_IF_ERROR(segment_.graph.TakeStatus());
     ir::Hasher hasher;
-    const ir::Hash128 graph = ir::Fingerprint(segment_.graph);
+    const ir::Hash128 graph = segment_.Fingerprint();
     for (const uint64_t word : {graph.high, graph.low, uint64_t(program_.num_replicas)}) {
       hasher.Add(word);
     }

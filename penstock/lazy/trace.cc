@@ -24,6 +24,55 @@ uint64_t NextSerial() {
 
 Segment::Segment(int num_replicas) : serial(NextSerial()), graph("lazy_step", num_replicas) {}
 
+void Segment::Restart() {
+  serial = NextSerial();
+  graph.Restart();
+  parameters.clear();
+  parameter_of.clear();
+  identities.clear();
+  freed.clear();
+  views.clear();
+  reached_.clear();
+}
+
+void Segment::ForgetUnlessSame() {
+  if (known_divergences_ == graph.num_divergences()) return;
+  known_divergences_ = graph.num_divergences();
+  known_gradients_.clear();
+  known_fingerprints_.clear();
+}
+
+ir::Values Segment::Gradients(const ir::Values& ys, const ir::Values& xs,
+                              const ir::Values& cotangents) {
+  ForgetUnlessSame();
+  const ir::Graph::Position begin = graph.position();
+  for (const KnownGradients& known : known_gradients_) {
+    if (known.begin == begin && known.ys == ys && known.xs == xs &&
+        known.cotangents == cotangents) {
+      graph.Repeat(known.end);
+      return known.gradients;
+    }
+  }
+  ir::Values gradients = ir::Gradients(ys, xs, cotangents);
+  ForgetUnlessSame();
+  if (graph.status().ok()) {
+    if (known_gradients_.size() >= kMaxKnown) known_gradients_.clear();
+    known_gradients_.push_back({ys, xs, cotangents, gradients, begin, graph.position()});
+  }
+  return gradients;
+}
+
+ir::Hash128 Segment::Fingerprint() {
+  ForgetUnlessSame();
+  for (const KnownFingerprint& known : known_fingerprints_) {
+    if (absl::MakeConstSpan(known.results) == graph.results()) return known.hash;
+  }
+  const ir::Hash128 hash = ir::Fingerprint(graph);
+  if (known_fingerprints_.size() >= kMaxKnown) known_fingerprints_.clear();
+  known_fingerprints_.push_back({{graph.results().begin(), graph.results().end()}, hash});
+  return hash;
+}
+
 ir::Value Segment::Parameter(const std::shared_ptr<DeviceData>& contents) {
   if (!contents->lost.ok()) {
     graph.Fail(contents->lost);
@@ -309,8 +358,11 @@ bool Trace::IsKept(const TensorImpl& root, const Reach& reach) {
 }
 
 void Trace::Close(const std::vector<std::shared_ptr<TensorImpl>>& living, const Reach& reach) {
+  // Also of those that are not recorded any longer, because Module::load_state_dict replaced them.
+  for (const std::weak_ptr<TensorImpl>& weak : pending_) {
+    if (const auto root = weak.lock(); root != nullptr) root->pending = false;
+  }
   for (const auto& root : living) {
-    root->pending = false;
     root->replaces = nullptr;
     if (root->history) {
       if (IsKept(*root, reach)) {
@@ -323,7 +375,11 @@ void Trace::Close(const std::vector<std::shared_ptr<TensorImpl>>& living, const 
     root->value = ir::Value();
   }
   pending_.clear();
-  segment_ = std::make_shared<Segment>(CurrentNumReplicas());
+  if (segment_.use_count() == 1 && segment_->graph.num_replicas() == CurrentNumReplicas()) {
+    segment_->Restart();
+  } else {
+    segment_ = std::make_shared<Segment>(CurrentNumReplicas());
+  }
   reads_ = 0;
 }
 

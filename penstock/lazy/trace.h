@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 
 #include "penstock/ir/graph.h"
+#include "penstock/ir/graph_hash.h"
 #include "penstock/lazy/context.h"
 #include "penstock/lazy/tensor_impl.h"
 
@@ -27,11 +28,15 @@ namespace penstock::lazy {
 struct Segment {
   explicit Segment(int num_replicas);
 
+  // Makes this a new, empty segment, whose graph expects the same program as before. Nothing refers
+  // to the old one any longer.
+  void Restart();
+
   // The parameter for these contents; one for each. Invalid, with an error of the graph, if they
   // are lost.
   ir::Value Parameter(const std::shared_ptr<DeviceData>& contents);
 
-  const uint64_t serial;  // unique in the process
+  uint64_t serial;  // unique in the process
   ir::Graph graph;
   std::vector<std::shared_ptr<DeviceData>> parameters;
   absl::flat_hash_map<const DeviceData*, ir::Value> parameter_of;
@@ -53,6 +58,11 @@ struct Segment {
   // By node: whether backward() without retain_graph has differentiated it.
   std::vector<bool> freed;
 
+  // ir::Gradients and ir::Fingerprint of the graph. What they made for the same arguments before
+  // Restart is used again if the graph is still the same.
+  ir::Values Gradients(const ir::Values& ys, const ir::Values& xs, const ir::Values& cotangents);
+  ir::Hash128 Fingerprint();
+
   // The last differentiable values of views: by them a gradient with respect to a view is found.
   struct ViewValue {
     std::weak_ptr<TensorImpl> view;
@@ -62,7 +72,22 @@ struct Segment {
   absl::flat_hash_map<const TensorImpl*, ViewValue> views;
 
  private:
-  std::vector<bool> reached_;  // of the first nodes
+  struct KnownGradients {
+    ir::Values ys, xs, cotangents, gradients;
+    ir::Graph::Position begin, end;
+  };
+  struct KnownFingerprint {
+    ir::Values results;
+    ir::Hash128 hash;
+  };
+  static constexpr size_t kMaxKnown = 64;
+  // Forgets what was made for another graph.
+  void ForgetUnlessSame();
+
+  std::vector<bool> reached_;      // of the first nodes
+  int64_t known_divergences_ = 0;  // of the graph for which the following was made
+  std::vector<KnownGradients> known_gradients_;
+  std::vector<KnownFingerprint> known_fingerprints_;
 };
 
 struct Reach;
