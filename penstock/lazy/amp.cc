@@ -16,9 +16,14 @@ base::DType& TypeOfThread() {
   return dtype;
 }
 
-enum class Policy { kNarrow, kWide, kNone };
+// What a scope does to the float inputs of an operation: converts them to its type, to float32, or
+// to the widest type among them.
+enum class Policy { kNarrow, kWide, kWidest, kNone };
 
-// PyTorch's lists (aten/src/ATen/autocast_mode.cpp), of the operations that exist here.
+// The lists of torch.cuda.amp, which torch_xla uses on GPUs, of the operations that exist here
+// (aten/src/ATen/autocast_mode.h). binary_cross_entropy, which they forbid, is in float32 as in
+// torch_xla's list for TPUs. addcdiv, addcmul, atan2, cat, index_put and stack, which take the
+// widest type, do so everywhere.
 constexpr absl::string_view kNarrow[] = {"linear",
                                          "matmul",
                                          "mm",
@@ -32,44 +37,60 @@ constexpr absl::string_view kNarrow[] = {"linear",
                                          "conv3d",
                                          "conv_transpose1d",
                                          "conv_transpose2d",
+                                         "prelu",
+                                         "recurrent",
                                          "scaled_dot_product_attention"};
-constexpr absl::string_view kWide[] = {"exp",
-                                       "expm1",
-                                       "log",
-                                       "log1p",
-                                       "log2",
-                                       "log10",
-                                       "pow",
-                                       "reciprocal",
-                                       "rsqrt",
-                                       "sum",
-                                       "prod",
-                                       "cumsum",
-                                       "cumprod",
-                                       "norm",
-                                       "softmax",
-                                       "log_softmax",
-                                       "layer_norm",
-                                       "group_norm",
-                                       "cross_entropy",
-                                       "nll_loss",
-                                       "mse_loss",
-                                       "l1_loss",
-                                       "smooth_l1_loss",
-                                       "huber_loss",
-                                       "soft_margin_loss",
-                                       "hinge_embedding_loss",
-                                       "cosine_embedding_loss",
-                                       "triplet_margin_loss",
-                                       "kl_div",
-                                       "cosine_similarity",
-                                       "binary_cross_entropy_with_logits"};
+constexpr absl::string_view kWide[] = {
+    "acos",
+    "asin",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosh",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "cross_entropy",
+    "cumprod",
+    "cumsum",
+    "exp",
+    "expm1",
+    "group_norm",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "log_softmax",
+    "logsumexp",
+    "margin_ranking_loss",
+    "mse_loss",
+    "nll_loss",
+    "norm",
+    "pow",
+    "prod",
+    "reciprocal",
+    "rsqrt",
+    "sinh",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "softmax",
+    "softplus",
+    "sum",
+    "tan",
+    "triplet_margin_loss",
+};
+constexpr absl::string_view kWidest[] = {"bilinear", "dot", "scatter_add"};
 
 Policy PolicyOf(absl::string_view name) {
   const auto in = [&](const auto& list) {
     return std::find(std::begin(list), std::end(list), name) != std::end(list);
   };
-  return in(kNarrow) ? Policy::kNarrow : in(kWide) ? Policy::kWide : Policy::kNone;
+  if (in(kNarrow)) return Policy::kNarrow;
+  if (in(kWide)) return Policy::kWide;
+  return in(kWidest) ? Policy::kWidest : Policy::kNone;
 }
 
 }  // namespace
@@ -94,23 +115,36 @@ base::DType autocast_dtype() { return TypeOfThread(); }
 
 namespace internal {
 
-Tensor Cast(absl::string_view name, const Tensor& x) {
+void CastAll(absl::string_view name, absl::Span<Tensor* const> tensors) {
   const DType narrow = amp::autocast_dtype();
-  if (narrow == DType::kInvalid || !IsFloatTensor(x) || x.dtype() == DType::kF64) return x;
+  if (narrow == DType::kInvalid) return;
+  const auto eligible = [](const Tensor& x) {
+    return IsFloatTensor(x) && x.dtype() != DType::kF64;
+  };
+  DType dtype = narrow;
   switch (amp::PolicyOf(name)) {
-    case amp::Policy::kNarrow:
-      return x.to(narrow);
-    case amp::Policy::kWide:
-      return x.to(kFloat);
     case amp::Policy::kNone:
+      return;
+    case amp::Policy::kNarrow:
       break;
+    case amp::Policy::kWide:
+      dtype = kFloat;
+      break;
+    case amp::Policy::kWidest:
+      for (const Tensor* x : tensors) {
+        if (eligible(*x)) dtype = PromoteTypes(dtype, x->dtype());
+      }
   }
-  return x;
+  for (Tensor* x : tensors) {
+    if (eligible(*x)) *x = x->to(dtype);
+  }
 }
 
-void CastAll(absl::string_view name, absl::Span<Tensor* const> tensors) {
-  if (amp::autocast_dtype() == DType::kInvalid) return;
-  for (Tensor* x : tensors) *x = Cast(name, *x);
+Tensor Cast(absl::string_view name, const Tensor& x) {
+  Tensor cast = x;
+  Tensor* const one[] = {&cast};
+  CastAll(name, one);
+  return cast;
 }
 
 }  // namespace internal

@@ -44,7 +44,10 @@ Tensor leaky_relu(const Tensor& x, double negative_slope, SourceLocation where) 
   return Unary("leaky_relu", x, where, [=](Value v) { return Above(v, 0, v, v * negative_slope); });
 }
 
-Tensor prelu(const Tensor& x, const Tensor& weight, SourceLocation where) {
+Tensor prelu(const Tensor& input, const Tensor& slopes, SourceLocation where) {
+  Tensor x = input, weight = slopes;
+  Tensor* const both[] = {&x, &weight};
+  lazy::internal::CastAll("prelu", both);
   const int64_t channels = x.dim() >= 2 ? x.size(1) : 1;
   if (weight.defined() &&
       (weight.dim() > 1 || (weight.numel() != 1 && weight.numel() != channels))) {
@@ -98,7 +101,7 @@ Tensor hardtanh(const Tensor& x, double min_val, double max_val, SourceLocation 
 }
 Tensor softplus(const Tensor& x, double beta, double threshold, SourceLocation where) {
   if (beta == 0) return FailOp("softplus", {x}, "beta must not be 0", where);
-  return Unary("softplus", x, where, [=](Value v) {
+  return Unary("softplus", lazy::internal::Cast("softplus", x), where, [=](Value v) {
     const Value scaled = beta == 1 ? v : v * beta;
     const Value smooth = ir::Softplus(scaled);
     return Above(scaled, threshold, v, beta == 1 ? smooth : smooth / beta);

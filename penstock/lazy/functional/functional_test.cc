@@ -8,6 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "penstock/lazy/amp.h"
+#include "penstock/lazy/nn/recurrent.h"
+#include "penstock/lazy/nn/transformer.h"
 #include "penstock/lazy/testing/tensors.h"
 
 namespace penstock::lazy::functional_test {
@@ -129,6 +131,99 @@ TEST(Autocast, ConvertsByOperation) {
   EXPECT_EQ(ValuesOf(w.grad())[0], 2);
   const amp::autocast wrong("int8");
   EXPECT_THAT(ErrorOf(x), HasSubstr("\"bfloat16\" or \"float16\", got \"int8\""));
+}
+
+// Every function of the lists in amp.cc, with one input in bfloat16 and the others in float32.
+TEST(Autocast, ResultTypesAreThoseOfPyTorchsLists) {
+  const Tensor x = Ones({3, 3}).to(kBFloat16) * 0.5, y = Ones({3, 3}) * 0.25;
+  const Tensor image = Ones({1, 2, 4, 4}).to(kBFloat16), kernel = Ones({2, 2, 3, 3});
+  const Tensor vector = Ones({3}), classes = zeros(3, {.dtype = kLong, .device = TestDevice()});
+  const Tensor index = zeros({3, 3}, {.dtype = kLong, .device = TestDevice()});
+  nn::LSTM lstm(3, 2);
+  nn::MultiheadAttention attention(3, 1);
+  lstm->to(TestDevice());
+  attention->to(TestDevice());
+  const amp::autocast scope("bfloat16");
+  const std::vector<std::pair<std::string, Tensor>> narrow = {
+      {"linear", F::linear(x, y, vector)},
+      {"matmul", matmul(x, y)},
+      {"mm", mm(y, x)},
+      {"bmm", bmm(unsqueeze(x, 0), unsqueeze(y, 0))},
+      {"mv", mv(x, vector)},
+      {"addmm", addmm(x, y, y)},
+      {"baddbmm", baddbmm(unsqueeze(x, 0), unsqueeze(y, 0), unsqueeze(y, 0))},
+      {"einsum", einsum("ij,jk->ik", {x, y})},
+      {"conv1d", F::conv1d(Ones({1, 4, 4}).to(kBFloat16), Ones({1, 4, 3}))},
+      {"conv2d", F::conv2d(image, kernel)},
+      {"conv_transpose2d", F::conv_transpose2d(image, kernel)},
+      {"prelu", F::prelu(x, vector)},
+      {"lstm", lstm(unsqueeze(x, 0)).output},
+      {"attention", attention(unsqueeze(x, 0), unsqueeze(x, 0), unsqueeze(x, 0)).output},
+      {"scaled_dot_product_attention",
+       F::scaled_dot_product_attention(unsqueeze(x, 0), unsqueeze(y, 0), unsqueeze(y, 0))},
+      {"relu", relu(x)},
+      {"tanh", tanh(x)},
+      {"max_pool2d", F::max_pool2d(image, 2)},
+      {"batch_norm", F::batch_norm(image, Ones({2}), Ones({2}))},
+  };
+  for (const auto& [name, result] : narrow) EXPECT_EQ(result.dtype(), kBFloat16) << name;
+  const std::vector<std::pair<std::string, Tensor>> wide = {
+      {"acos", acos(x)},
+      {"asin", asin(x)},
+      {"cosh", cosh(x)},
+      {"exp", exp(x)},
+      {"expm1", expm1(x)},
+      {"log", log(x)},
+      {"log10", log10(x)},
+      {"log1p", log1p(x)},
+      {"log2", log2(x)},
+      {"pow", pow(x, 2)},
+      {"reciprocal", reciprocal(x)},
+      {"rsqrt", rsqrt(x)},
+      {"sinh", sinh(x)},
+      {"tan", tan(x)},
+      {"softplus", F::softplus(x)},
+      {"cumprod", cumprod(x, 0)},
+      {"cumsum", cumsum(x, 0)},
+      {"prod", prod(x, 0)},
+      {"sum", sum(x)},
+      {"norm", norm(x)},
+      {"logsumexp", logsumexp(x, 0)},
+      {"softmax", softmax(x, 0)},
+      {"log_softmax", log_softmax(x, 0)},
+      {"layer_norm", F::layer_norm(x, 3, vector, vector)},
+      {"group_norm", F::group_norm(image, 2, Ones({2}), Ones({2}))},
+      {"cosine_similarity", F::cosine_similarity(x, y)},
+      {"binary_cross_entropy", F::binary_cross_entropy(x, y, x)},
+      {"binary_cross_entropy_with_logits",
+       F::binary_cross_entropy_with_logits(x, y, {.weight = x, .pos_weight = x})},
+      {"cosine_embedding_loss", F::cosine_embedding_loss(x, x, vector)},
+      {"cross_entropy", F::cross_entropy(x, classes, {.weight = vector.to(kBFloat16)})},
+      {"hinge_embedding_loss", F::hinge_embedding_loss(x, x)},
+      {"huber_loss", F::huber_loss(x, x)},
+      {"kl_div", F::kl_div(x, x)},
+      {"l1_loss", F::l1_loss(x, x)},
+      {"margin_ranking_loss", F::margin_ranking_loss(x, x, x)},
+      {"mse_loss", F::mse_loss(x, x)},
+      {"nll_loss", F::nll_loss(x, classes)},
+      {"smooth_l1_loss", F::smooth_l1_loss(x, x)},
+      {"soft_margin_loss", F::soft_margin_loss(x, x)},
+      {"triplet_margin_loss", F::triplet_margin_loss(x, x, x * 0.5)},
+      // The widest type of the inputs.
+      {"addcdiv", addcdiv(x, x, y)},
+      {"addcmul", addcmul(x, x, y)},
+      {"atan2", atan2(x, y)},
+      {"bilinear", F::bilinear(x, x, Ones({2, 3, 3}))},
+      {"cat", cat({x, y})},
+      {"dot", dot(select(x, 0, 0), vector)},
+      {"scatter_add", scatter_add(x, 0, index, y)},
+      {"stack", stack({x, y})},
+  };
+  for (const auto& [name, result] : wide) EXPECT_EQ(result.dtype(), kFloat) << name;
+  EXPECT_EQ(dot(select(x, 0, 0), select(x, 0, 1)).dtype(), kBFloat16);
+  // Computed in float32: the difference is no bfloat16.
+  const Tensor a = Ones({1, 1}).to(kBFloat16) * 3, b = Ones({1, 1}).to(kBFloat16) * 0.00390625;
+  EXPECT_EQ(ValuesOf(F::triplet_margin_loss(a, b, a, 2, 2, 0))[0], 3 - 0.00390625f + 2);
 }
 
 }  // namespace penstock::lazy::functional_test

@@ -1,6 +1,7 @@
 // Linear functions: linear, convolutions and their transposes.
 #include "absl/strings/str_cat.h"
 
+#include "penstock/lazy/amp.h"
 #include "penstock/lazy/functional.h"
 #include "penstock/lazy/ops/build.h"
 
@@ -215,8 +216,12 @@ Tensor linear(const Tensor& input, const Tensor& matrix, const Tensor& offset,
   });
 }
 
-Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor& bias,
+Tensor bilinear(const Tensor& left, const Tensor& right, const Tensor& matrices, const Tensor& bias,
                 SourceLocation where) {
+  Tensor a = left, b = right, weight = matrices;
+  Tensor* const all[] = {&a, &b, &weight};
+  CastAll("bilinear", all);
+  const amp::autocast off("bfloat16", false);  // the types are what the sum is computed in
   Tensor y = einsum("...i,oij,...j->...o", {a, weight, b}, where);
   return bias.defined() ? add(Operand(y, where), Operand(bias, where)) : y;
 }

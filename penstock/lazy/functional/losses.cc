@@ -235,15 +235,18 @@ Tensor huber_loss(const Tensor& x, const Tensor& target, absl::string_view reduc
                      [=](Value a, Value b) { return HuberValue(a, b, delta); });
 }
 
-Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Tensor& factors,
                             absl::string_view reduction, SourceLocation where) {
-  if (!KnownReduction("binary_cross_entropy", reduction, where) ||
-      !SameShapes("binary_cross_entropy", x, target, where)) {
+  constexpr char kName[] = "binary_cross_entropy";
+  if (!KnownReduction(kName, reduction, where) || !SameShapes(kName, input, target, where)) {
     return Tensor();
   }
+  Tensor x = input, weight = factors;
+  Tensor* const all[] = {&x, &weight};
+  lazy::internal::CastAll(kName, all);
   Tensors inputs{x, target};
   if (weight.defined()) inputs.push_back(weight);
-  return Record("binary_cross_entropy", inputs, where, [&](const Values& in) {
+  return Record(kName, inputs, where, [&](const Values& in) {
     const Value y = ir::Convert(in[1], in[0].dtype());
     Value losses = -(y * LogOf(in[0]) + (1.0 - y) * LogOf(1.0 - in[0]));
     if (in.size() > 2) losses = losses * in[2];
@@ -254,25 +257,29 @@ Tensor binary_cross_entropy(const Tensor& x, const Tensor& target, const Tensor&
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const BceWithLogitsOptions& options, SourceLocation where) {
   constexpr char kName[] = "binary_cross_entropy_with_logits";
-  const Tensor x = lazy::internal::Cast(kName, input);
+  Tensor x = input, weight = options.weight, of_positives = options.pos_weight;
+  Tensor* const all[] = {&x, &weight, &of_positives};
+  lazy::internal::CastAll(kName, all);
   if (!KnownReduction(kName, options.reduction, where) || !SameShapes(kName, x, target, where)) {
     return Tensor();
   }
   Tensors inputs{x, target};
-  if (options.weight.defined()) inputs.push_back(options.weight);
-  if (options.pos_weight.defined()) inputs.push_back(options.pos_weight);
+  if (weight.defined()) inputs.push_back(weight);
+  if (of_positives.defined()) inputs.push_back(of_positives);
   return Record(kName, inputs, where, [&](const Values& in) {
-    const Value pos_weight = options.pos_weight.defined() ? in.back() : Value();
+    const Value pos_weight = of_positives.defined() ? in.back() : Value();
     Value losses = LogitsValue(in[0], ir::Convert(in[1], in[0].dtype()), pos_weight);
-    if (options.weight.defined()) losses = losses * in[2];
+    if (weight.defined()) losses = losses * in[2];
     return Reduced(losses, options.reduction);
   });
 }
 
-Tensor kl_div(const Tensor& input, const Tensor& target, absl::string_view reduction,
+Tensor kl_div(const Tensor& input, const Tensor& wanted, absl::string_view reduction,
               bool log_target, SourceLocation where) {
   if (!KnownReduction("kl_div", reduction, where, true)) return Tensor();
-  const Tensor x = lazy::internal::Cast("kl_div", input);
+  Tensor x = input, target = wanted;
+  Tensor* const both[] = {&x, &target};
+  lazy::internal::CastAll("kl_div", both);
   return Record("kl_div", {x, target}, where, [&](const Values& in) {
     const Value t = in[1];
     Value losses;
@@ -306,9 +313,12 @@ Tensor soft_margin_loss(const Tensor& x, const Tensor& target, absl::string_view
                      [](Value a, Value y) { return ir::Softplus(-(y * a)); });
 }
 
-Tensor margin_ranking_loss(const Tensor& a, const Tensor& b, const Tensor& target, double margin,
-                           absl::string_view reduction, SourceLocation where) {
+Tensor margin_ranking_loss(const Tensor& first, const Tensor& second, const Tensor& target,
+                           double margin, absl::string_view reduction, SourceLocation where) {
   if (!KnownReduction("margin_ranking_loss", reduction, where)) return Tensor();
+  Tensor a = first, b = second;
+  Tensor* const both[] = {&a, &b};
+  lazy::internal::CastAll("margin_ranking_loss", both);
   return Record("margin_ranking_loss", {a, b, target}, where, [&](const Values& in) {
     const Value y = ir::Convert(in[2], in[0].dtype());
     return Reduced(ir::Relu(-y * (in[0] - in[1]) + margin), reduction);
@@ -336,12 +346,15 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            double margin, double p, double eps, absl::string_view reduction,
                            SourceLocation where) {
+  constexpr char kName[] = "triplet_margin_loss";
+  const Tensor x = lazy::internal::Cast(kName, anchor);
   const auto distance = [&](const Tensor& other) {
-    const Tensor difference = sub(Operand(anchor, where), Operand(other, where));
+    const Operand y(lazy::internal::Cast(kName, other), where);
+    const Tensor difference = sub(Operand(x, where), y);
     return norm(add(Operand(difference, where), Operand(eps, where)), p, -1, false, where);
   };
-  return Elementwise("triplet_margin_loss", distance(positive), distance(negative), reduction,
-                     where, [=](Value near, Value far) { return ir::Relu(near - far + margin); });
+  return Elementwise(kName, distance(positive), distance(negative), reduction, where,
+                     [=](Value near, Value far) { return ir::Relu(near - far + margin); });
 }
 
 }  // namespace penstock::lazy::nn::functional

@@ -6,6 +6,7 @@
 
 #include "penstock/lazy/functional.h"
 #include "penstock/lazy/nn/init.h"
+#include "penstock/lazy/ops/build.h"
 #include "penstock/lazy/record.h"
 
 namespace penstock::lazy::nn {
@@ -88,6 +89,7 @@ Tensors RecurrentImpl::RunLayer(const Weights& weights, const Tensor& x, const T
   Tensors inputs{x, weights.ih, weights.hh};
   if (options_.bias) inputs.insert(inputs.end(), {weights.bias_ih, weights.bias_hh});
   inputs.insert(inputs.end(), states.begin(), states.end());
+  for (Tensor& input : inputs) input = lazy::internal::Cast("recurrent", input);
   const Cell cell = cell_;
   return RecordAll("recurrent", inputs, where, [&](const Values& in) -> Values {
     const bool bias = options_.bias;

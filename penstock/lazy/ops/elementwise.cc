@@ -78,12 +78,22 @@ Tensor reciprocal(const Tensor& x, SourceLocation where) {
 }
 Tensor sin(const Tensor& x, SourceLocation where) { return FloatOp("sin", x, where, ir::Sin); }
 Tensor cos(const Tensor& x, SourceLocation where) { return FloatOp("cos", x, where, ir::Cos); }
-Tensor tan(const Tensor& x, SourceLocation where) { return FloatOp("tan", x, where, ir::Tan); }
-Tensor asin(const Tensor& x, SourceLocation where) { return FloatOp("asin", x, where, ir::Asin); }
-Tensor acos(const Tensor& x, SourceLocation where) { return FloatOp("acos", x, where, ir::Acos); }
+Tensor tan(const Tensor& x, SourceLocation where) {
+  return FloatOp("tan", internal::Cast("tan", x), where, ir::Tan);
+}
+Tensor asin(const Tensor& x, SourceLocation where) {
+  return FloatOp("asin", internal::Cast("asin", x), where, ir::Asin);
+}
+Tensor acos(const Tensor& x, SourceLocation where) {
+  return FloatOp("acos", internal::Cast("acos", x), where, ir::Acos);
+}
 Tensor atan(const Tensor& x, SourceLocation where) { return FloatOp("atan", x, where, ir::Atan); }
-Tensor sinh(const Tensor& x, SourceLocation where) { return FloatOp("sinh", x, where, ir::Sinh); }
-Tensor cosh(const Tensor& x, SourceLocation where) { return FloatOp("cosh", x, where, ir::Cosh); }
+Tensor sinh(const Tensor& x, SourceLocation where) {
+  return FloatOp("sinh", internal::Cast("sinh", x), where, ir::Sinh);
+}
+Tensor cosh(const Tensor& x, SourceLocation where) {
+  return FloatOp("cosh", internal::Cast("cosh", x), where, ir::Cosh);
+}
 Tensor tanh(const Tensor& x, SourceLocation where) { return FloatOp("tanh", x, where, ir::Tanh); }
 Tensor sigmoid(const Tensor& x, SourceLocation where) {
   return FloatOp("sigmoid", x, where, ir::Sigmoid);

@@ -244,8 +244,11 @@ Tensor scatter(const Tensor& x, int64_t dim, const Tensor& index, const Operand&
   return Scattered("scatter", x, dim, index, src.tensor(), number, ir::ScatterReducer::kReplace,
                    src.where());
 }
-Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& src,
+Tensor scatter_add(const Tensor& input, int64_t dim, const Tensor& index, const Tensor& source,
                    SourceLocation where) {
+  Tensor x = input, src = source;
+  Tensor* const both[] = {&x, &src};
+  internal::CastAll("scatter_add", both);
   return Scattered("scatter_add", x, dim, index, src, {}, ir::ScatterReducer::kSum, where);
 }
 

@@ -221,9 +221,10 @@ Tensor norm(const Tensor& x, double p, const Sizes& dim, bool keepdim, SourceLoc
 }
 
 Tensor logsumexp(const Tensor& x, const Sizes& dim, bool keepdim, SourceLocation where) {
-  return Reduce("logsumexp", x, dim, where, [&](Value v, const ir::Axes& axes) {
-    return ir::LogSumExp(ir::Convert(v, internal::FloatType(v.dtype())), axes, keepdim);
-  });
+  return Reduce(
+      "logsumexp", internal::Cast("logsumexp", x), dim, where, [&](Value v, const ir::Axes& axes) {
+        return ir::LogSumExp(ir::Convert(v, internal::FloatType(v.dtype())), axes, keepdim);
+      });
 }
 
 Tensor any(const Tensor& x, std::optional<int64_t> dim, bool keepdim, SourceLocation where) {
