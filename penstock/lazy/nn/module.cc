@@ -230,40 +230,76 @@ absl::StatusOr<base::NamedArrays> Module::state_arrays() const {
   return arrays;
 }
 
-absl::Status Module::load_state_dict(const base::NamedArrays& arrays, bool strict) {
-  std::vector<std::string> missing, unexpected;
+namespace {
+
+// Keys in quotes: "a", "b".
+std::string KeysText(const std::vector<std::string>& keys) {
+  return absl::StrJoin(keys, ", ", [](std::string* out, const std::string& key) {
+    absl::StrAppend(out, "\"", key, "\"");
+  });
+}
+
+// BatchNorm in PyTorch takes a state of its first version, without this count.
+bool MayBeMissing(absl::string_view key) {
+  return key.substr(key.rfind('.') + 1) == "num_batches_tracked";
+}
+
+// The values as a tensor of `x` takes them. PyTorch 0.3 saved scalars as vectors of one element.
+absl::StatusOr<Array> Fitted(const std::string& key, const Array& values, const Tensor& x) {
+  Array fitted = values;
+  if (x.dim() == 0 && values.shape() == Shape({1})) {
+    PENSTOCK_ASSIGN_OR_RETURN(fitted, values.Reshape({}));
+  }
+  if (!(fitted.shape() == x.sizes())) {
+    return absl::InvalidArgumentError(absl::StrCat("size mismatch for ", key, ": its shape is ",
+                                                   values.shape().ToString(), " in state_dict and ",
+                                                   x.sizes().ToString(), " in the module"));
+  }
+  absl::StatusOr<Array> cast = fitted.Cast(x.dtype());
+  if (cast.ok()) return cast;
+  return base::WithContext(cast.status(), absl::StrCat("cannot copy ", key));
+}
+
+}  // namespace
+
+absl::Status Module::load_state_dict(const base::NamedArrays& arrays, bool strict,
+                                     IncompatibleKeys* incompatible) {
+  IncompatibleKeys keys;
+  std::vector<std::string> errors;
   std::set<std::string> known;
   std::vector<std::pair<Tensor, Array>> changes;
-  for (const auto& [name, x] : state_dict()) {
-    known.insert(name);
-    const Array* values = arrays.Find(name);
+  for (const auto& [key, x] : state_dict()) {
+    known.insert(key);
+    const Array* values = arrays.Find(key);
     if (values == nullptr) {
-      missing.push_back(name);
+      if (!MayBeMissing(key)) keys.missing_keys.push_back(key);
       continue;
     }
-    if (!(values->shape() == x.sizes())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("load_state_dict: the shape of ", name, " is ", values->shape().ToString(),
-                       " in the arrays, and ", x.sizes().ToString(), " in the module"));
+    absl::StatusOr<Array> fitted = Fitted(key, *values, x);
+    if (fitted.ok()) {
+      changes.emplace_back(x, *std::move(fitted));
+    } else {
+      errors.emplace_back(fitted.status().message());
     }
-    absl::StatusOr<Array> cast = values->Cast(x.dtype());
-    if (!cast.ok()) {
-      return base::WithContext(cast.status(), absl::StrCat("load_state_dict, ", name));
-    }
-    Array converted = *std::move(cast);
-    changes.emplace_back(x, std::move(converted));
   }
-  for (const auto& [name, values] : arrays) {
-    if (known.count(name) == 0) unexpected.push_back(name);
+  for (const auto& [key, values] : arrays) {
+    if (known.count(key) == 0) keys.unexpected_keys.push_back(key);
   }
-  if (strict && (!missing.empty() || !unexpected.empty())) {
-    std::string text = "load_state_dict:";
-    if (!missing.empty()) absl::StrAppend(&text, " missing names: ", absl::StrJoin(missing, ", "));
-    if (!unexpected.empty()) {
-      absl::StrAppend(&text, missing.empty() ? "" : ";",
-                      " unexpected names: ", absl::StrJoin(unexpected, ", "));
-    }
-    return absl::InvalidArgumentError(absl::StrCat(text, "; strict = false ignores them"));
+  if (strict && !keys.unexpected_keys.empty()) {
+    errors.insert(errors.begin(), absl::StrCat("Unexpected key(s) in state_dict: ",
+                                               KeysText(keys.unexpected_keys)));
+  }
+  if (strict && !keys.missing_keys.empty()) {
+    errors.insert(errors.begin(),
+                  absl::StrCat("Missing key(s) in state_dict: ", KeysText(keys.missing_keys)));
+  }
+  const bool lenient_helps =
+      strict && (!keys.missing_keys.empty() || !keys.unexpected_keys.empty());
+  if (incompatible != nullptr) *incompatible = std::move(keys);
+  if (!errors.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("load_state_dict: ", absl::StrJoin(errors, "; "),
+                     lenient_helps ? "; strict = false ignores missing and unexpected keys" : ""));
   }
   Tensors contents;  // all transfers before the first change
   for (const auto& [x, values] : changes) {
@@ -272,8 +308,14 @@ absl::Status Module::load_state_dict(const base::NamedArrays& arrays, bool stric
       return base::WithContext(Recorder::OfThread().TakeError(), "load_state_dict");
     }
   }
+  const no_grad guard;
   for (size_t i = 0; i < changes.size(); ++i) {
-    internal::SetContents(changes[i].first, contents[i]);
+    Tensor x = changes[i].first;
+    if (x.impl()->is_view()) {
+      x.copy_(contents[i]);
+    } else {
+      internal::SetContents(x, contents[i]);
+    }
   }
   return absl::OkStatus();
 }

@@ -36,6 +36,11 @@ namespace penstock::lazy::nn {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
+// Keys of a module that a state does not have, and the reverse.
+struct IncompatibleKeys {
+  std::vector<std::string> missing_keys, unexpected_keys;
+};
+
 class Module {
  public:
   Module() = default;
@@ -81,9 +86,11 @@ class Module {
   NamedTensors state_dict(const std::string& prefix = "") const;
   // Their values on the host, for save::WriteWeights.
   absl::StatusOr<base::NamedArrays> state_arrays() const;
-  // Sets them. With `strict`, missing and unexpected names are errors that list them; another shape
+  // Sets them. With `strict`, missing and unexpected keys are errors that list them; another shape
   // is an error always, and then nothing is changed. Values are converted to the tensor's type.
-  absl::Status load_state_dict(const base::NamedArrays& arrays, bool strict = true);
+  // `incompatible`, if not null, receives the keys, also after an error.
+  absl::Status load_state_dict(const base::NamedArrays& arrays, bool strict = true,
+                               IncompatibleKeys* incompatible = nullptr);
 
  private:
   friend class ModuleTransfer;

@@ -23,6 +23,7 @@ using test::ValuesOf;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // The example of module.h.
 struct Net : nn::Module {
@@ -110,12 +111,62 @@ TEST(Modules, LoadStateDictNamesWhatDoesNotFit) {
   }
   const absl::Status strict = net.load_state_dict(renamed);
   EXPECT_THAT(std::string(strict.message()),
-              AllOf(HasSubstr("missing names: fc1.bias"), HasSubstr("unexpected names: fc1.offset"),
+              AllOf(HasSubstr("Missing key(s) in state_dict: \"fc1.bias\""),
+                    HasSubstr("Unexpected key(s) in state_dict: \"fc1.offset\""),
                     HasSubstr("strict = false")));
-  EXPECT_TRUE(net.load_state_dict(renamed, /*strict=*/false).ok());
+  nn::IncompatibleKeys keys;
+  EXPECT_TRUE(net.load_state_dict(renamed, /*strict=*/false, &keys).ok());
+  EXPECT_THAT(keys.missing_keys, ElementsAre("fc1.bias"));
+  EXPECT_THAT(keys.unexpected_keys, ElementsAre("fc1.offset"));
+  // Shapes are errors always; all of them are listed, and nothing is changed.
+  const std::vector<float> before = ValuesOf(net.fc1->bias);
+  arrays.Set("fc1.bias", Array::Of<float>({4}, {9, 9, 9, 9}));
   arrays.Set("fc2.weight", Array::Zeros(kFloat, {4, 2}));
-  EXPECT_THAT(std::string(net.load_state_dict(arrays).message()),
-              HasSubstr("the shape of fc2.weight is [4,2] in the arrays, and [2,4] in the module"));
+  arrays.Set("norm.bias", Array::Strings({2}, {"a", "b"}));
+  for (const bool strict : {true, false}) {
+    EXPECT_THAT(
+        std::string(net.load_state_dict(arrays, strict).message()),
+        AllOf(HasSubstr("size mismatch for fc2.weight: its shape is [4,2] in state_dict and [2,4]"),
+              HasSubstr("cannot copy norm.bias"), Not(HasSubstr("strict = false"))));
+  }
+  EXPECT_EQ(ValuesOf(net.fc1->bias), before);
+}
+
+TEST(Modules, LoadStateDictTakesWhatPyTorchTakes) {
+  Net net;
+  base::NamedArrays all = *net.state_arrays(), arrays;
+  for (const auto& [name, array] : all) {
+    if (name != "norm.num_batches_tracked") arrays.Append(name, array);
+  }
+  arrays.Set("fc1.bias", Array::Of<double>({4}, {1, 2, 3, 4}));
+  const absl::Status loaded = net.load_state_dict(arrays);
+  EXPECT_TRUE(loaded.ok()) << loaded;
+  EXPECT_THAT(ValuesOf(net.fc1->bias), ElementsAre(1, 2, 3, 4));
+  arrays.Set("norm.num_batches_tracked", Array::Of<float>({1}, {7}));
+  EXPECT_TRUE(net.load_state_dict(arrays).ok());
+  EXPECT_EQ(net.norm->num_batches_tracked.item<int64_t>().value_or(0), 7);
+}
+
+// A value that is loaded while another one is recorded, and a parameter that is a view.
+TEST(Modules, LoadedValuesReplaceRecordedOnes) {
+  nn::Module module;
+  const Tensor memory = Make({2}, {1, 2});
+  Tensor a = module.register_parameter("a", Make({1}, {1}));
+  const Tensor b = module.register_parameter("b", memory.detach());
+  const auto fill = [&](double value) {
+    const no_grad guard;
+    a.fill_(value);
+  };
+  fill(5);
+  const base::NamedArrays arrays = {{"a", Array::Of<float>({1}, {3})},
+                                    {"b", Array::Of<float>({2}, {4, 5})}};
+  ASSERT_TRUE(module.load_state_dict(arrays).ok());
+  ASSERT_TRUE(xm::mark_step().ok());
+  EXPECT_THAT(ValuesOf(a), ElementsAre(3));
+  EXPECT_THAT(ValuesOf(memory), ElementsAre(4, 5));
+  fill(6);
+  ASSERT_TRUE(xm::mark_step().ok());
+  EXPECT_THAT(ValuesOf(a), ElementsAre(6));
 }
 
 TEST(Modules, MessagesOfWrongUses) {
