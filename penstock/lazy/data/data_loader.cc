@@ -16,10 +16,9 @@ std::shared_ptr<BatchSamplerBase> BatchesOf(const DatasetPtr& dataset,
   if (options.batch_sampler != nullptr || dataset == nullptr) return options.batch_sampler;
   std::shared_ptr<Sampler> sampler = options.sampler;
   if (sampler == nullptr && options.shuffle) {
-    sampler = std::make_shared<RandomSampler>(dataset->size(),
-                                              RandomSamplerOptions{.seed = options.seed});
+    sampler = std::make_shared<RandomSampler>(dataset, RandomSamplerOptions{.seed = options.seed});
   } else if (sampler == nullptr) {
-    sampler = std::make_shared<SequentialSampler>(dataset->size());
+    sampler = std::make_shared<SequentialSampler>(dataset);
   }
   const int64_t batch_size = options.batch_size == 0 ? 1 : options.batch_size;
   return std::make_shared<BatchSampler>(std::move(sampler), batch_size, options.drop_last);

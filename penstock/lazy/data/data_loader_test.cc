@@ -161,6 +161,55 @@ TEST(DataLoader, ExceptionsOfADatasetAreErrors) {
   EXPECT_THAT(loader.status().message(), AllOf(HasSubstr("get(0)"), HasSubstr("broken")));
 }
 
+// As in PyTorch, whose samplers ask for the length at each pass.
+TEST(DataLoader, PassesFollowADatasetThatGrowsAndShrinks) {
+  struct Growing : data::Dataset {
+    int64_t size() const override {
+      if (examples < 0) throw std::runtime_error("no list of files");
+      return examples;
+    }
+    absl::StatusOr<data::Sample> get(int64_t index) const override { return Number(index); }
+    std::atomic<int64_t> examples = 0;
+  };
+  for (const bool shuffle : {false, true}) {
+    const auto dataset = std::make_shared<Growing>();
+    data::DataLoader loader(dataset, {.batch_size = 4, .shuffle = shuffle, .num_workers = 2});
+    for (const int64_t examples : {5, 0, 3}) {
+      dataset->examples = examples;
+      EXPECT_EQ(loader.size(), (examples + 3) / 4);
+      const auto batches = Pass(loader);
+      EXPECT_TRUE(loader.status().ok()) << loader.status();
+      EXPECT_EQ(batches.size(), static_cast<size_t>(loader.size())) << examples;
+    }
+    dataset->examples = -1;
+    EXPECT_TRUE(Pass(loader).empty());
+    EXPECT_THAT(loader.status().message(), HasSubstr("no list of files"));
+  }
+  // Shorter in the middle of a pass.
+  const auto dataset = std::make_shared<Growing>();
+  dataset->examples = 6;
+  data::DataLoader loader(dataset, {.batch_size = 2});
+  int batches = 0;
+  for (const data::Sample& batch : loader) {
+    EXPECT_FALSE(batch.empty());
+    if (++batches == 2) dataset->examples = 3;
+  }
+  EXPECT_EQ(batches, 2);
+  EXPECT_THAT(loader.status().message(), HasSubstr("index 4 is not in the dataset"));
+}
+
+TEST(DataLoader, ABatchLargerThanTheDatasetIsItsOnlyOneOrDropped) {
+  for (const int workers : {0, 2}) {
+    data::DataLoader all(Numbers(3), {.batch_size = 100, .num_workers = workers});
+    EXPECT_THAT(Pass(all), ElementsAre(ElementsAre(0, 1, 2)));
+    data::DataLoader none(Numbers(3),
+                          {.batch_size = 100, .num_workers = workers, .drop_last = true});
+    EXPECT_EQ(none.size(), 0);
+    EXPECT_TRUE(Pass(none).empty());
+    EXPECT_TRUE(none.status().ok());
+  }
+}
+
 TEST(DataLoader, IndexThatTheDatasetLacksIsAnError) {
   data::DataLoader loader(Numbers(4), {.sampler = std::make_shared<data::SequentialSampler>(5)});
   EXPECT_EQ(Pass(loader).size(), 4u);

@@ -33,37 +33,43 @@ int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 }  // namespace
 
 absl::StatusOr<std::vector<int64_t>> SequentialSampler::indices() {
-  PENSTOCK_RETURN_IF_ERROR(CheckSize("SequentialSampler", size_));
-  std::vector<int64_t> order(size_);
+  const int64_t size = size_.Get();
+  PENSTOCK_RETURN_IF_ERROR(CheckSize("SequentialSampler", size));
+  std::vector<int64_t> order(size);
   std::iota(order.begin(), order.end(), 0);
   return order;
 }
 
-RandomSampler::RandomSampler(int64_t size, RandomSamplerOptions options)
-    : size_(size),
-      num_samples_(options.num_samples.value_or(size)),
+RandomSampler::RandomSampler(NumExamples size, RandomSamplerOptions options)
+    : size_(std::move(size)),
+      num_samples_(options.num_samples),
       replacement_(options.replacement),
       seed_(options.seed.value_or(base::EntropySeed())) {}
 
+int64_t RandomSampler::size() const {
+  return num_samples_.has_value() ? *num_samples_ : size_.Get();
+}
+
 absl::StatusOr<std::vector<int64_t>> RandomSampler::indices() {
-  PENSTOCK_RETURN_IF_ERROR(CheckSize("RandomSampler", size_));
-  PENSTOCK_RETURN_IF_ERROR(CheckSize("RandomSampler (num_samples)", num_samples_));
-  if (size_ == 0 && num_samples_ > 0) {
+  const int64_t size = size_.Get(), num_samples = num_samples_.value_or(size);
+  PENSTOCK_RETURN_IF_ERROR(CheckSize("RandomSampler", size));
+  PENSTOCK_RETURN_IF_ERROR(CheckSize("RandomSampler (num_samples)", num_samples));
+  if (size == 0 && num_samples > 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("RandomSampler: ", num_samples_, " samples of a dataset without examples"));
+        absl::StrCat("RandomSampler: ", num_samples, " samples of a dataset without examples"));
   }
   const uint64_t seed = base::MixSeeds(seed_, pass_++);
   std::vector<int64_t> order;
-  order.reserve(num_samples_);
+  order.reserve(num_samples);
   base::Random random(seed);
-  for (uint64_t round = 0; static_cast<int64_t>(order.size()) < num_samples_; ++round) {
+  for (uint64_t round = 0; static_cast<int64_t>(order.size()) < num_samples; ++round) {
     if (replacement_) {
-      order.push_back(static_cast<int64_t>(random.Below(size_)));
+      order.push_back(static_cast<int64_t>(random.Below(size)));
       continue;
     }
-    const std::vector<int64_t> next = Permutation(size_, base::MixSeeds(seed, round));
-    const int64_t wanted = num_samples_ - static_cast<int64_t>(order.size());
-    order.insert(order.end(), next.begin(), next.begin() + std::min(wanted, size_));
+    const std::vector<int64_t> next = Permutation(size, base::MixSeeds(seed, round));
+    const int64_t wanted = num_samples - static_cast<int64_t>(order.size());
+    order.insert(order.end(), next.begin(), next.begin() + std::min(wanted, size));
   }
   return order;
 }

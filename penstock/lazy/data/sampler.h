@@ -17,10 +17,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
+#include "penstock/lazy/data/dataset.h"
 
 namespace penstock::lazy::utils::data {
 
@@ -35,15 +38,27 @@ class Sampler {
   virtual int64_t size() const = 0;
 };
 
+// Number of examples that a sampler draws from: a number, or a dataset's size at each pass.
+class NumExamples {
+ public:
+  NumExamples(int64_t number) : number_(number) {}                               // NOLINT: converts
+  NumExamples(DatasetPtr dataset) : number_(0), dataset_(std::move(dataset)) {}  // NOLINT: converts
+  int64_t Get() const { return dataset_ == nullptr ? number_ : dataset_->size(); }
+
+ private:
+  int64_t number_;
+  DatasetPtr dataset_;
+};
+
 // 0, 1, ..., size - 1.
 class SequentialSampler : public Sampler {
  public:
-  explicit SequentialSampler(int64_t size) : size_(size) {}
+  explicit SequentialSampler(NumExamples size) : size_(std::move(size)) {}
   absl::StatusOr<std::vector<int64_t>> indices() override;
-  int64_t size() const override { return size_; }
+  int64_t size() const override { return size_.Get(); }
 
  private:
-  int64_t size_;
+  NumExamples size_;
 };
 
 struct RandomSamplerOptions {
@@ -57,12 +72,13 @@ struct RandomSamplerOptions {
 // A random permutation, or independent random indices with replacement.
 class RandomSampler : public Sampler {
  public:
-  explicit RandomSampler(int64_t size, RandomSamplerOptions options = {});
+  explicit RandomSampler(NumExamples size, RandomSamplerOptions options = {});
   absl::StatusOr<std::vector<int64_t>> indices() override;
-  int64_t size() const override { return num_samples_; }
+  int64_t size() const override;
 
  private:
-  int64_t size_, num_samples_;
+  NumExamples size_;
+  std::optional<int64_t> num_samples_;
   bool replacement_;
   uint64_t seed_;
   uint64_t pass_ = 0;
