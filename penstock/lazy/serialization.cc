@@ -31,27 +31,38 @@ absl::Status WriteTogether(const save::Format& format, const StateDict& data,
     std::string path;
     base::NamedArrays arrays;
   };
-  std::vector<File> files;
+  // An error of one ordinal, which the others wait for, is an error of all.
+  struct Files {
+    std::vector<File> files = {};
+    absl::Status status = {};
+  } mine;
   if (!master_only || xm::is_master_ordinal()) {
-    PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays arrays, data.ToHost());
-    files.push_back({std::string(path), std::move(arrays)});
+    absl::StatusOr<base::NamedArrays> arrays = data.ToHost();
+    mine.status = arrays.status();
+    if (arrays.ok()) mine.files.push_back({std::string(path), *std::move(arrays)});
   }
   const ReplicaContext* const self = CurrentReplica();
-  if (self == nullptr) return WriteArrays(format, std::move(files[0].arrays), path);
+  if (self == nullptr) {
+    PENSTOCK_RETURN_IF_ERROR(mine.status);
+    return WriteArrays(format, std::move(mine.files[0].arrays), path);
+  }
   const MeetingPoint point = {.key = absl::StrCat("save:", format.name), .describe = [&] {
                                 return absl::StrCat("xm::save of '", path, "' (",
                                                     xm::internal::LineOf(where), ")");
                               }};
   // Written by the last ordinal to arrive: the others wait for as long as that takes.
   const auto write = [&](std::vector<std::any>& payloads) -> absl::Status {
+    for (const std::any& payload : payloads) {
+      PENSTOCK_RETURN_IF_ERROR(std::any_cast<Files>(&payload)->status);
+    }
     for (std::any& payload : payloads) {
-      for (File& file : *std::any_cast<std::vector<File>>(&payload)) {
+      for (File& file : std::any_cast<Files>(&payload)->files) {
         PENSTOCK_RETURN_IF_ERROR(WriteArrays(format, std::move(file.arrays), file.path));
       }
     }
     return absl::OkStatus();
   };
-  return self->replicas->Meet(self->ordinal, point, std::any(std::move(files)), write).status();
+  return self->replicas->Meet(self->ordinal, point, std::any(std::move(mine)), write).status();
 }
 
 }  // namespace

@@ -3,9 +3,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "penstock/io/file_system.h"
 #include "penstock/lazy/xm.h"
@@ -131,6 +136,55 @@ TEST_F(SerializationTest, SaveToPathsThatCannotBeWrittenIsAnError) {
     EXPECT_FALSE(std::filesystem::exists(path + ".tensors")) << path;
   }
   EXPECT_TRUE(lazy::load(*this / "file").ok()) << "the file is what it was";
+}
+
+// A full device, and a pipe, which cannot be replaced by a new file: another program reads it.
+TEST_F(SerializationTest, SaveToDevicesAndPipes) {
+  StateDict state;
+  state.Set("w", Make(std::vector<float>(1 << 17, 2)));
+  EXPECT_THAT(xm::save(state, "/dev/full").message(), HasSubstr("No space left on device"));
+  const std::string pipe = *this / "pipe", copy = *this / "copy.pt";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(xm::save(state, pipe).message(), HasSubstr("no process is reading from it"));
+  // Opened before the writer does, and blocking from then on.
+  const int in = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(in, 0);
+  ASSERT_EQ(::fcntl(in, F_SETFL, 0), 0);
+  std::thread reader([&] {
+    std::ofstream out(copy, std::ios::binary);
+    pollfd ready = {.fd = in, .events = POLLIN, .revents = 0};
+    ::poll(&ready, 1, /*timeout=*/60000);  // until there is a writer
+    char bytes[4096];
+    ssize_t size = 0;
+    while ((size = ::read(in, bytes, sizeof(bytes))) > 0) out.write(bytes, size);
+  });
+  const absl::Status saved = xm::save(state, pipe);
+  reader.join();
+  ::close(in);
+  EXPECT_TRUE(saved.ok()) << saved;
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+  const auto loaded = lazy::load(copy);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->Find("w")->values<float>()[1 << 16], 2);
+}
+
+// What one ordinal cannot save is an error of all, also of those that already wait for it.
+TEST_F(SerializationTest, ErrorOfOneOrdinalsValuesIsReturnedToAll) {
+  for (const bool master_only : {true, false}) {
+    std::vector<absl::Status> statuses(2);
+    const absl::Status status = xmp::spawn(
+        [&](int index) {
+          StateDict state;
+          state.Set("x", index == 0 ? Tensor() : Make({1}));
+          statuses[index] = xm::save(state, *this / absl::StrCat("net", index, ".pt"), master_only);
+          return xm::rendezvous("after an error that was ignored").status();
+        },
+        {.nprocs = 2, .client = runtime::TestClient(8), .timeout_seconds = 3600});
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_THAT(statuses[0].message(), HasSubstr("'x'"));
+    EXPECT_EQ(statuses[0], statuses[1]);
+    EXPECT_FALSE(std::filesystem::exists(*this / "net1.pt"));
+  }
 }
 
 TEST_F(SerializationTest, ErrorOfTheWriterIsReturnedToAll) {

@@ -43,6 +43,10 @@ absl::Status spawn(const std::function<absl::Status(int index)>& fn, const Spawn
     return absl::InvalidArgumentError(absl::StrCat(
         "xmp::spawn: nprocs must be at least 1, or 0 for all devices; it is ", options.nprocs));
   }
+  if (!(options.timeout_seconds > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "xmp::spawn: timeout_seconds must be above 0; it is ", options.timeout_seconds));
+  }
   if (CurrentReplica() != nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("xmp::spawn inside of xmp::spawn, by ordinal ", CurrentReplica()->ordinal,

@@ -46,7 +46,7 @@ struct SpawnOptions {
   // The client whose devices are used. Default: that of the process, or a new one.
   std::shared_ptr<runtime::Client> client = nullptr;
   // For how long a replica waits for others at a rendezvous or a collective, in seconds, before
-  // this is an error. A step that takes longer on one ordinal than on another needs more.
+  // this is an error; above 0. A step that takes longer on one ordinal than on another needs more.
   double timeout_seconds = 120;
 };
 

@@ -1,6 +1,8 @@
 #include "penstock/lazy/xmp.h"
 
 #include <atomic>
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <thread>
 
@@ -74,6 +76,16 @@ TEST(Spawn, RejectsNumbersOfProcessesThatItCannotRun) {
   EXPECT_THAT(xmp::spawn(nothing, {.nprocs = 9, .client = runtime::TestClient(8)}).message(),
               HasSubstr("nprocs is 9, but cpu has 8 device(s)"));
   EXPECT_THAT(xmp::spawn(nothing, {.nprocs = -1}).message(), HasSubstr("-1"));
+  for (const double seconds : {0.0, -1.0, std::nan("")}) {
+    const absl::Status status = xmp::spawn(
+        nothing, {.nprocs = 1, .client = runtime::TestClient(8), .timeout_seconds = seconds});
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << seconds;
+    EXPECT_THAT(status.message(), HasSubstr("timeout_seconds must be above 0"));
+  }
+  EXPECT_TRUE(xmp::spawn(nothing, {.nprocs = 2,
+                                   .client = runtime::TestClient(8),
+                                   .timeout_seconds = std::numeric_limits<double>::infinity()})
+                  .ok());
   const absl::Status nested = xmp::spawn([&](int) { return xmp::spawn(nothing, Eight()); },
                                          {.nprocs = 1, .client = runtime::TestClient(8)});
   EXPECT_THAT(nested.message(), HasSubstr("inside of xmp::spawn"));
