@@ -94,12 +94,22 @@ class Differentiation {
       // A gradient that is differentiated again leaves the graph by copies of the identities.
       const std::vector<bool> needed = Ancestors(segment.graph, ys);
       std::vector<Segment::Identity> identities;
+      Values given, replacements;
       for (const Segment::Identity& identity : segment.identities) {
-        if (needed[identity.value.node_id()]) identities.push_back(identity);
+        if (!needed[identity.value.node_id()]) continue;
+        const auto tensor = TensorOf(identity);
+        if (!identity.freed || tensor == nullptr) {
+          identities.push_back(identity);
+          continue;
+        }
+        // The tensor itself, so that a gradient with respect to it can be differentiated again.
+        given.push_back(identity.value);
+        replacements.push_back(trace_.Differentiable(*tensor));
+        if (!replacements.back().valid()) return;
       }
       const size_t count = xs.size();
       for (const Segment::Identity& identity : identities) xs.push_back(identity.value);
-      if (!Recompute(segment, ys, xs)) return;
+      if (!Recompute(segment, given, replacements, ys, xs)) return;
       for (size_t i = 0; i < identities.size(); ++i) {
         identities[i].value = xs[count + i];
         trace_.segment()->AddIdentity(std::move(identities[i]));
@@ -118,7 +128,7 @@ class Differentiation {
     for (const Segment::Identity& identity : segment.identities) {
       if (!on_way[identity.value.node_id()]) continue;
       if (!targets_.empty() && !LeadsOn(segment, identity)) continue;
-      auto leaf = identity.leaf.lock();
+      auto leaf = identity.is_leaf ? identity.tensor.lock() : nullptr;
       if (identity.is_leaf && (leaf == nullptr || !leaf->leaf_requires_grad)) continue;
       all.push_back({identity.value, std::move(leaf), &identity});
     }
@@ -152,7 +162,7 @@ class Differentiation {
   // leads is not known any longer; but if it is a target itself, that is where the way ends.
   bool LeadsOn(Segment& segment, const Segment::Identity& identity) {
     if (identity.is_leaf) {
-      return std::find(targets_.begin(), targets_.end(), identity.leaf.lock()) != targets_.end();
+      return std::find(targets_.begin(), targets_.end(), identity.tensor.lock()) != targets_.end();
     }
     if (identity.freed) {
       return std::none_of(targets_.begin(), targets_.end(), [&](const auto& target) {
@@ -167,11 +177,29 @@ class Differentiation {
   Value ValueIn(Segment& segment, TensorImpl& target) {
     if (target.leaf_requires_grad) return Value();
     if (segment.serial != trace_.segment()->serial) {
-      return target.origin.get() == &segment ? target.origin_value : ViewValueIn(segment, target);
+      if (target.origin.get() == &segment) return target.origin_value;
+      const Value freed = FreedValueIn(segment, target);
+      return freed.valid() ? freed : ViewValueIn(segment, target);
     }
     // A tensor of a closed segment gets its gradient there, that of the open one with it.
     if (target.segment != trace_.segment() && target.origin != nullptr) return Value();
     return trace_.Differentiable(target);
+  }
+
+  // The value by which a tensor of an earlier segment whose history was freed is used in a closed
+  // segment: a gradient with respect to it ends there.
+  static Value FreedValueIn(const Segment& segment, const TensorImpl& tensor) {
+    for (const Segment::Identity& identity : segment.identities) {
+      if (identity.freed && TensorOf(identity).get() == &tensor) return identity.value;
+    }
+    return Value();
+  }
+
+  // The tensor of an identity; null if it or its contents are gone.
+  static std::shared_ptr<TensorImpl> TensorOf(const Segment::Identity& identity) {
+    auto tensor = identity.tensor.lock();
+    if (tensor != nullptr && tensor->root().version != identity.version) return nullptr;
+    return tensor;
   }
 
   // The value that a view, whose contents have not been replaced since, had in a closed segment.
@@ -211,18 +239,19 @@ class Differentiation {
         "retain_graph = true to the first one"));
   }
 
-  // Replaces values of a closed segment by copies in the open one.
-  bool Recompute(const Segment& closed, Values& ys, Values& xs) {
+  // Replaces values of a closed segment by copies in the open one; those in `given` are not copied,
+  // but replaced by `replacements`.
+  bool Recompute(const Segment& closed, Values given, Values replacements, Values& ys, Values& xs) {
     Values wanted = ys;
     wanted.insert(wanted.end(), xs.begin(), xs.end());
     const std::vector<bool> needed = Ancestors(closed.graph, wanted);
     const auto parameters = closed.graph.parameters();
-    Values replacements(parameters.size());
     for (size_t i = 0; i < parameters.size(); ++i) {
       if (!needed[parameters[i].node_id()]) continue;
-      replacements[i] = trace_.segment()->Parameter(closed.parameters[i]);
+      given.push_back(parameters[i]);
+      replacements.push_back(trace_.segment()->Parameter(closed.parameters[i]));
     }
-    const Values copies = trace_.graph().Inline(closed.graph, parameters, replacements, wanted);
+    const Values copies = trace_.graph().Inline(closed.graph, given, replacements, wanted);
     if (copies.empty()) return false;
     std::copy_n(copies.begin(), ys.size(), ys.begin());
     std::copy_n(copies.begin() + static_cast<int64_t>(ys.size()), xs.size(), xs.begin());

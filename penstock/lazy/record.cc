@@ -237,6 +237,12 @@ absl::string_view WhyNotInPlace(const TensorImpl& impl) {
   return {};
 }
 
+// Whether the tensor's contents are gone, because the step that computed them failed.
+bool IsLost(TensorImpl& impl) {
+  const auto& data = impl.root().data;
+  return data != nullptr && !data->lost.ok();
+}
+
 // Whether the tensor shares memory with one whose history it does not share.
 bool IsDetachedView(const TensorImpl& impl) {
   for (const TensorImpl* at = &impl; at->is_view(); at = at->parent.get()) {
@@ -279,6 +285,11 @@ Tensor& RecordInPlace(absl::string_view name, Tensor& target, const Tensors& inp
     const ir::Values in = operation.InputValues(overwrites ? 1 : 0);
     const int first_new = operation.trace().graph().num_nodes();
     value = build(in);
+    const bool keeps_history = overwrites && operation.grad_enabled() && impl->requires_grad() &&
+                               value.valid() && value.type() == impl->type() && !IsLost(*impl);
+    if (keeps_history) {
+      value = operation.trace().KeepHistory(operation.trace().Differentiable(*impl), value);
+    }
     operation.OwnValues(absl::MakeSpan(&value, 1), first_new);
   };
   if (!operation.Emit(emit)) return target;

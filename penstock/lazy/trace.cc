@@ -170,9 +170,9 @@ ir::Value Trace::MakeIdentity(TensorImpl& impl, ir::Value value) {
   identity.value = ir::StopGradient(value);
   identity.is_leaf = impl.leaf_requires_grad;
   if (!identity.value.valid()) return ir::Value();
-  if (identity.is_leaf) {
-    identity.leaf = impl.weak_from_this();
-  } else {
+  identity.tensor = impl.weak_from_this();
+  identity.version = impl.root().version;
+  if (!identity.is_leaf) {
     identity.origin = impl.origin;
     identity.origin_value = impl.origin_value;
     identity.freed = impl.freed;
@@ -192,6 +192,16 @@ ir::Value Trace::Own(ir::Value value, int first_new) {
     return end;
   }
   return value.node_id() < first_new ? PassThrough(value) : value;
+}
+
+ir::Value Trace::KeepHistory(ir::Value before, ir::Value value) {
+  if (!before.valid() || !value.valid()) return ir::Value();
+  const ir::Values both = ir::CustomGradient(
+      {before, value}, [](ir::Graph&, const ir::Values& in) -> ir::Values { return {in[1]}; },
+      [](ir::Graph&, const ir::BackwardIn& in) -> ir::Values {
+        return {ir::SplatLike(in.cotangents[0], 0), in.cotangents[0]};
+      });
+  return both.empty() ? ir::Value() : both[0];
 }
 
 std::shared_ptr<TensorImpl> Trace::MakeRoot(ir::Value value, bool history, absl::string_view name) {

@@ -45,7 +45,9 @@ struct Segment {
   struct Identity {
     ir::Value value;
     bool is_leaf = false;
-    std::weak_ptr<TensorImpl> leaf;
+    // The leaf, or the tensor of a closed segment, and the version of its contents.
+    std::weak_ptr<TensorImpl> tensor;
+    uint64_t version = 0;
     // Otherwise, where its history is, as in TensorImpl.
     std::shared_ptr<Segment> origin;
     ir::Value origin_value;
@@ -110,6 +112,10 @@ class Trace {
   // to the tensor is told from those with respect to others of the same value, and that depends on
   // an identity. `value` may be another tensor's if its node is older than `first_new`.
   ir::Value Own(ir::Value value, int first_new);
+
+  // The value of a tensor whose history, that of `before`, goes on although the new contents do not
+  // depend on the old ones: their gradient is zero, as in PyTorch.
+  ir::Value KeepHistory(ir::Value before, ir::Value value);
 
   // A new root with this value of the open segment.
   std::shared_ptr<TensorImpl> MakeRoot(ir::Value value, bool history, absl::string_view name);
