@@ -533,4 +533,55 @@ TEST(AutogradTest, GradientOfATensorOfAClosedStepIsCountedOnce) {
   EXPECT_EQ(ValuesOf(grads[1]), std::vector<float>({6, 6}));
 }
 
+// The history of a tensor that is overwritten goes on, with a gradient of zero.
+TEST(AutogradTest, OverwrittenTensorsKeepTheirHistory) {
+  const auto overwritten = [](const std::function<void(Tensor&)>& overwrite, bool frees) {
+    Tensor w = Make({2}, {2, 3}, true);
+    Tensor y = w * w;
+    if (frees) sum(y).backward();
+    w.set_grad(Tensor());
+    overwrite(y);
+    sum(y).backward();
+    const std::string error(xm::mark_step().message());
+    EXPECT_EQ(w.grad().defined(), error.empty());
+    if (w.grad().defined()) {
+      EXPECT_THAT(ValuesOf(w.grad()), ElementsAre(0, 0));
+    }
+    return error;
+  };
+  const std::vector<std::function<void(Tensor&)>> ways = {
+      [](Tensor& y) { y.zero_(); }, [](Tensor& y) { y.fill_(3); },
+      [](Tensor& y) {
+        y.copy_(Make({2}, {1, 1}));
+      },
+      [](Tensor& y) {
+        view(y, {2, 1}).fill_(1);
+      },
+      [](Tensor& y) { y.index_put_({Slice{}}, 5); }};
+  for (size_t i = 0; i < ways.size(); ++i) {
+    EXPECT_EQ(overwritten(ways[i], false), "") << i;
+    EXPECT_THAT(overwritten(ways[i], true), HasSubstr("backward through the graph a second time"))
+        << i;
+  }
+}
+
+// A tensor whose own graph was freed, used in steps before the one that differentiates.
+TEST(AutogradTest, GradOfAFreedTensorThatAnEarlierStepUsed) {
+  Tensor w = Make({1}, {2}, true);
+  Tensor y = w * w;
+  sum(y * 1).backward();
+  ASSERT_TRUE(xm::mark_step().ok());
+  Tensor z = y * y * y;
+  ASSERT_TRUE(xm::mark_step().ok());
+  const Tensor first = autograd::grad({z}, {y}, {.retain_graph = true, .create_graph = true}).at(0);
+  ASSERT_TRUE(xm::mark_step().ok());
+  EXPECT_THAT(ValuesOf(first), ElementsAre(3 * 16));
+  const Tensors second = autograd::grad({first}, {y}, {.retain_graph = true});
+  ASSERT_EQ(second.size(), 1u) << ErrorOf(w);
+  EXPECT_THAT(ValuesOf(second[0]), ElementsAre(6 * 4));
+  // Beyond y it is an error.
+  z.backward();
+  EXPECT_THAT(ErrorOf(w), HasSubstr("a second time"));
+}
+
 }  // namespace penstock::lazy::autograd_test

@@ -72,6 +72,44 @@ TEST_F(TraceTest, EqualStepsShareAProgram) {
   EXPECT_NEAR(ValuesOf(w)[0], expected, 1e-4);
 }
 
+// Steps whose graphs are the template of the next one: of the same program, of one that differs in
+// the middle, of one that reads, and of one that is longer. Gradients are those of a new graph.
+TEST_F(TraceTest, StepsAfterAnyOtherStepAreWhatTheyAreAlone) {
+  Tensor w = On({2}, {1, 2}, true);
+  const Tensor x = On({2}, {3, -4});
+  const auto step = [&](int kind) {
+    w.set_grad(Tensor());
+    Tensor y = w * x;
+    if (kind == 1) y = y * 2;
+    if (kind == 2) {
+      EXPECT_THAT(ValuesOf(y), ElementsAre(3, -8));
+    }
+    Tensor loss = sum(y * y);
+    if (kind == 3) loss = loss + sum(w);
+    loss.backward();
+    Tensor extra;
+    if (kind == 4) {
+      extra = w.grad() * 2;
+    } else if (kind == 5) {
+      (sum(w * 3) * 1).backward();
+    }
+    EXPECT_TRUE(xm::mark_step().ok());
+    const std::vector<float> gradient = ValuesOf(w.grad());
+    if (kind == 4) {
+      EXPECT_THAT(ValuesOf(extra), ElementsAre(2 * gradient[0], 2 * gradient[1]));
+    }
+    return gradient;
+  };
+  const std::vector<std::vector<float>> want = {{18, 64}, {72, 256}, {18, 64},
+                                                {19, 65}, {18, 64},  {21, 67}};
+  for (int first = 0; first < 6; ++first) {
+    for (int second = 0; second < 6; ++second) {
+      EXPECT_EQ(step(first), want[first]) << second;
+      EXPECT_EQ(step(second), want[second]) << "after " << first;
+    }
+  }
+}
+
 TEST_F(TraceTest, RecompilesForAnotherShapeAndSaysWhy) {
   const auto step = [&](int64_t n) {
     Tensor y = sum(exp(On({n}, std::vector<float>(n, 0))));

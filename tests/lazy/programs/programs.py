@@ -310,6 +310,9 @@ class Generator:
             i.update(op="where", x=mask, args=[{"t": k}, {"t": self.any(m, lambda y: y.dtype == x.dtype)}])
         elif what == 13:
             i.update(op="matmul", args=[{"t": self.any(m)}])
+            y = m.x[i["args"][0]["t"]]
+            if x.dtype != y.dtype and x.numel() * y.numel() == 0:
+                return None  # PyTorch rejects other types only if there is something to multiply
         elif what == 14:
             same = [j for j, y in m.x.items() if y.shape == x.shape]
             i.update(op="stack", xs=[self.r.choice(same) for _ in range(self.r.randint(1, 3))], dim=self.r.randint(-x.dim() - 1, x.dim()))
@@ -356,6 +359,8 @@ class Generator:
             make = self.tensor(list(x.shape), NAMES[x.dtype], self.r.random() < 0.3)
             create = self.r.random() < 0.5
             chosen = self.r.sample(leaves, min(len(leaves), self.r.randint(1, 2)))
+            if create and x.numel() == 0:
+                return None  # some functions of PyTorch give the gradient of an empty result no history
             return [make, {"op": "gradients", "ys": [k], "xs": chosen, "gradients": make["out"], "retain": create or self.r.random() < 0.6,
                            "create": create, "out": self.new(len(chosen))}]
         if x.numel() == 1 and self.r.random() < 0.5:
