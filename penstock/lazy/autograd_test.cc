@@ -8,6 +8,7 @@
 #include "penstock/lazy/ops.h"
 #include "penstock/lazy/record.h"
 #include "penstock/lazy/testing/tensors.h"
+#include "penstock/lazy/trace.h"
 #include "penstock/lazy/xm.h"
 
 namespace penstock::lazy::autograd_test {
@@ -582,6 +583,39 @@ TEST(AutogradTest, GradOfAFreedTensorThatAnEarlierStepUsed) {
   // Beyond y it is an error.
   z.backward();
   EXPECT_THAT(ErrorOf(w), HasSubstr("a second time"));
+}
+
+// The step that frees a tensor's own graph also uses the tensor.
+TEST(AutogradTest, GradOfAFreedTensorOfTheSameStep) {
+  Tensor w = Make({1}, {2}, true);
+  const Tensor three = Make({1}, {3});
+  Tensor y = w * w;
+  sum(y * 1).backward();
+  Tensor z = y * y * three;
+  const Tensor unrelated = w * w * z;
+  ASSERT_TRUE(xm::mark_step().ok());
+  const Tensor first = autograd::grad({z}, {y}, {.retain_graph = true, .create_graph = true}).at(0);
+  EXPECT_THAT(ValuesOf(first), ElementsAre(2 * 4 * 3));
+  EXPECT_THAT(ValuesOf(autograd::grad({first}, {y})[0]), ElementsAre(2 * 3));
+  EXPECT_THAT(ValuesOf(autograd::grad({unrelated}, {z}, {.retain_graph = true})[0]),
+              ElementsAre(4));
+  z.backward();
+  EXPECT_THAT(ErrorOf(w), HasSubstr("a second time"));
+}
+
+// A sum of losses over steps keeps no step.
+TEST(AutogradTest, ASumOfDifferentiatedLossesKeepsNoHistory) {
+  Tensor w = Make({1}, {2}, true), total = Make({1}, {0});
+  std::weak_ptr<Segment> first;
+  for (int step = 0; step < 4; ++step) {
+    const Tensor loss = sum(w * w).view({1}) * 1;
+    loss.backward();
+    total = total + loss;
+    ASSERT_TRUE(xm::mark_step().ok());
+    if (step == 0) first = total.impl()->origin;
+  }
+  EXPECT_TRUE(first.expired());
+  EXPECT_THAT(ValuesOf(total), ElementsAre(16));
 }
 
 }  // namespace penstock::lazy::autograd_test

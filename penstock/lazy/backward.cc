@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 
 #include "penstock/ir/gradients.h"
@@ -308,6 +310,106 @@ Reach Reach::Of(Segment& segment) {
         });
   }
   return reach;
+}
+
+namespace {
+
+// The nodes of a partial history.
+class PartialNodes {
+ public:
+  PartialNodes(const Segment& segment, const TensorImpl& root, const Reach& reach,
+               const std::vector<std::shared_ptr<TensorImpl>>& living)
+      : segment_(segment), reach_(reach) {
+    for (const auto& other : living) {
+      if (other.get() == &root || !other->history || other->data == nullptr ||
+          !other->data->lost.ok()) {
+        continue;
+      }
+      tensors_[{other->value.node_id(), other->value.result()}] = other;
+    }
+    found_ = !tensors_.empty() && Visit(root.value) && !ends.empty();
+  }
+
+  bool found() const { return found_; }
+  bool has(int node) const { return visited_.contains(node); }
+
+  std::vector<std::shared_ptr<TensorImpl>> ends;  // the tensors that it leads to
+  Values parameters;
+
+ private:
+  static constexpr size_t kMaxNodes = 200;
+
+  bool Visit(const Value& value) {
+    const auto tensor = tensors_.find({value.node_id(), value.result()});
+    if (tensor != tensors_.end()) {
+      ends.push_back(tensor->second);
+      tensors_.erase(tensor);
+      visited_ends_.insert({value.node_id(), value.result()});
+    }
+    if (visited_ends_.contains({value.node_id(), value.result()})) return true;
+    const int id = value.node_id();
+    if (!visited_.insert(id).second) return true;
+    if (visited_.size() > kMaxNodes || (reach_.reached[id] && IsFreed(segment_, id))) return false;
+    const Node& node = segment_.graph.node(id);
+    if (ir::OpName(node) == "parameter") {
+      parameters.push_back(value);
+      return true;
+    }
+    return std::all_of(node.operands.begin(), node.operands.end(),
+                       [&](const Value& operand) { return Visit(operand); });
+  }
+
+  const Segment& segment_;
+  const Reach& reach_;
+  absl::flat_hash_map<std::pair<int, int>, std::shared_ptr<TensorImpl>> tensors_;
+  absl::flat_hash_set<std::pair<int, int>> visited_ends_;
+  absl::flat_hash_set<int> visited_;
+  bool found_ = false;
+};
+
+}  // namespace
+
+History PartialHistory(Segment& segment, const TensorImpl& root, const Reach& reach,
+                       const std::vector<std::shared_ptr<TensorImpl>>& living) {
+  if (IsFreed(segment, root.value.node_id())) return {};
+  const PartialNodes nodes(segment, root, reach, living);
+  if (!nodes.found()) return {};
+  const auto partial = std::make_shared<Segment>(segment.graph.num_replicas());
+  Values given, replacements, wanted{root.value};
+  const auto all = segment.graph.parameters();
+  for (const Value& parameter : nodes.parameters) {
+    const auto& data =
+        segment.parameters[std::find(all.begin(), all.end(), parameter) - all.begin()];
+    if (!data->lost.ok() || data->buffer.donated()) return {};
+    given.push_back(parameter);
+    replacements.push_back(partial->Parameter(data));
+  }
+  for (const auto& tensor : nodes.ends) {
+    Segment::Identity end;
+    end.value = ir::StopGradient(partial->Parameter(tensor->data));
+    end.tensor = tensor;
+    end.version = tensor->version;
+    end.freed = true;
+    given.push_back(tensor->value);
+    replacements.push_back(end.value);
+    partial->AddIdentity(std::move(end));
+  }
+  std::vector<Segment::Identity> identities;
+  for (const Segment::Identity& identity : segment.identities) {
+    if (!nodes.has(identity.value.node_id())) continue;
+    identities.push_back(identity);
+    wanted.push_back(identity.value);
+  }
+  const Values copies = partial->graph.Inline(segment.graph, given, replacements, wanted);
+  if (copies.empty()) return {};
+  for (size_t i = 0; i < identities.size(); ++i) {
+    Segment::Identity& identity = identities[i];
+    identity.value = copies[i + 1];
+    if (!identity.is_leaf) identity.freed = true;  // not a chain of all steps before
+    identity.origin = nullptr;
+    partial->AddIdentity(std::move(identity));
+  }
+  return {partial, copies[0]};
 }
 
 std::vector<LeafGradient> Differentiate(Trace& trace, const std::vector<ir::Value>& ys,

@@ -22,6 +22,18 @@ struct Reach {
 std::vector<bool> Ancestors(const ir::Graph& graph, const std::vector<ir::Value>& values,
                             const std::vector<bool>* only = nullptr);
 
+// Where the history of a tensor is after its segment was executed.
+struct History {
+  std::shared_ptr<Segment> segment;  // null: nowhere
+  ir::Value value;
+};
+// The history of a tensor that depends on nodes which were differentiated without retain_graph, but
+// is not one itself, as far as other tensors of `living`, which have their contents: gradients with
+// respect to them are none of PyTorch's errors. A segment of its own, small and without the history
+// of those tensors, so that nothing else is kept. Null if freed nodes are needed, or much else.
+History PartialHistory(Segment& segment, const TensorImpl& root, const Reach& reach,
+                       const std::vector<std::shared_ptr<TensorImpl>>& living);
+
 // A tensor and the gradient with respect to it, a value of the open segment.
 using LeafGradient = std::pair<std::shared_ptr<TensorImpl>, ir::Value>;
 

@@ -372,12 +372,23 @@ void Trace::Close(const std::vector<std::shared_ptr<TensorImpl>>& living, const 
   for (const std::weak_ptr<TensorImpl>& weak : pending_) {
     if (const auto root = weak.lock(); root != nullptr) root->pending = false;
   }
-  for (const auto& root : living) {
+  std::vector<History> histories(living.size());
+  for (size_t i = 0; i < living.size(); ++i) {
+    const TensorImpl& root = *living[i];
+    if (!root.history) continue;
+    if (IsKept(root, reach)) {
+      histories[i] = {segment_, root.value};
+    } else if (reach.reached[root.value.node_id()]) {
+      histories[i] = PartialHistory(*segment_, root, reach, living);
+    }
+  }
+  for (size_t i = 0; i < living.size(); ++i) {
+    const auto& root = living[i];
     root->replaces = nullptr;
     if (root->history) {
-      if (IsKept(*root, reach)) {
-        root->origin = segment_;
-        root->origin_value = root->value;
+      if (histories[i].segment != nullptr) {
+        root->origin = histories[i].segment;
+        root->origin_value = histories[i].value;
       }
       root->freed = root->origin == nullptr && reach.reached[root->value.node_id()];
     }
@@ -385,6 +396,7 @@ void Trace::Close(const std::vector<std::shared_ptr<TensorImpl>>& living, const 
     root->value = ir::Value();
   }
   pending_.clear();
+  histories.clear();
   if (segment_.use_count() == 1 && segment_->graph.num_replicas() == CurrentNumReplicas()) {
     segment_->Restart();
   } else {
