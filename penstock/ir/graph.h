@@ -223,8 +223,8 @@ class Graph {
 
   std::string name_;
   int num_replicas_;
-  // In topological order; references to nodes stay valid. Nodes from num_nodes_ on, and origins from
-  // num_origins_ on, are the template.
+  // In topological order; references to nodes stay valid. Nodes from num_nodes_ on, and origins
+  // from num_origins_ on, are the template.
   std::deque<Node> nodes_;
   int num_nodes_ = 0;
   std::vector<Value> parameters_, results_;

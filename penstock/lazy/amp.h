@@ -7,9 +7,9 @@
 //   loss.backward();
 //
 // Inside the scope, products, convolutions, recurrent layers and attention convert their float
-// inputs to the type; softmax, losses, norms, exp, log, pow, tan and their like, sums, and layer and
-// group normalization convert 16-bit inputs to float32. Other operations take what they get. The
-// lists are those of torch.cuda.amp, which torch_xla uses on GPUs; in its list for TPUs, relu
+// inputs to the type; softmax, losses, norms, exp, log, pow, tan and their like, sums, and layer
+// and group normalization convert 16-bit inputs to float32. Other operations take what they get.
+// The lists are those of torch.cuda.amp, which torch_xla uses on GPUs; in its list for TPUs, relu
 // computes in the type and batch_norm in float32 (here its statistics do, always). Parameters stay
 // float32 and get float32 gradients. The scope belongs to this thread.
 #pragma once
