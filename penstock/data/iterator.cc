@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -237,7 +238,8 @@ PipelineReport Iterator::Report() const {
           .memory_budget_bytes = memory.bytes(),
           .memory_bytes = memory.charged(),
           .peak_memory_bytes = memory.peak(),
-          .decisions = Decisions()};
+          .decisions = Decisions(),
+          .cores = static_cast<int>(std::thread::hardware_concurrency())};
 }
 
 std::string Iterator::Table() const { return data::Table(Report()); }

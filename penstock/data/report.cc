@@ -76,6 +76,33 @@ double Utilization(absl::Span<const StageStats> stages, size_t stage, double sec
   return std::max(own, Share(busy, seconds * static_cast<double>(threads)));
 }
 
+PipelineReport ReportSince(PipelineReport now, const PipelineReport& before) {
+  if (now.stages.size() != before.stages.size() || now.seconds <= before.seconds ||
+      now.reader_wait_seconds < before.reader_wait_seconds) {
+    return now;
+  }
+  for (size_t i = 0; i < now.stages.size(); ++i) {
+    if (now.stages[i].stage != before.stages[i].stage ||
+        now.stages[i].elements < before.stages[i].elements ||
+        now.stages[i].busy_seconds < before.stages[i].busy_seconds) {
+      return now;
+    }
+  }
+  now.seconds -= before.seconds;
+  now.reader_wait_seconds -= before.reader_wait_seconds;
+  for (size_t i = 0; i < now.stages.size(); ++i) {
+    StageStats& stage = now.stages[i];
+    const StageStats& earlier = before.stages[i];
+    stage.elements -= earlier.elements;
+    stage.bytes -= earlier.bytes;
+    stage.busy_seconds -= earlier.busy_seconds;
+    stage.wait_input_seconds -= earlier.wait_input_seconds;
+    stage.backpressure_seconds -= earlier.backpressure_seconds;
+    stage.skipped -= earlier.skipped;
+  }
+  return now;
+}
+
 std::optional<size_t> Bottleneck(absl::Span<const StageStats> stages, double seconds,
                                  double reader_wait_seconds) {
   if (Share(reader_wait_seconds, seconds) < kInputBoundShare) return std::nullopt;

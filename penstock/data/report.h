@@ -32,7 +32,12 @@ struct PipelineReport {
   int64_t memory_bytes = 0;         // charged now
   int64_t peak_memory_bytes = 0;
   std::vector<std::string> decisions = {};  // of the tuner (autotune)
+  int cores = 0;                            // of the machine where it runs; 0: unknown
 };
+
+// What a pipeline has done between two reports of one iterator: times and counts are differences,
+// the rest is as in `now`. `now` itself if `before` is no earlier report of the same iterator.
+PipelineReport ReportSince(PipelineReport now, const PipelineReport& before);
 
 // Utilization of a stage, from 0 to about 1:
 //   kCompute   the greater of two shares: that of the compute pool that all such stages use

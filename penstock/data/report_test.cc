@@ -80,6 +80,27 @@ TEST(BottleneckTest, IsBusyStageOfOneThread) {
   EXPECT_EQ(Bottleneck(stages, 10, 9), 4u);
 }
 
+// An hour without a wait, then ten seconds in which decoding is the bottleneck.
+TEST(ReportTest, SinceShowsWhatHasChanged) {
+  PipelineReport before{.stages = Stages(), .seconds = 3600, .reader_wait_seconds = 1};
+  PipelineReport now = before;
+  now.seconds += 10;
+  now.reader_wait_seconds += 8;
+  now.stages[2].busy_seconds += 39;
+  now.stages[2].elements += 100;
+  EXPECT_EQ(Bottleneck(now.stages, now.seconds, now.reader_wait_seconds), std::nullopt);
+  const PipelineReport recent = ReportSince(now, before);
+  EXPECT_EQ(recent.seconds, 10);
+  EXPECT_EQ(recent.stages[2].elements, 100);
+  EXPECT_EQ(Bottleneck(recent.stages, recent.seconds, recent.reader_wait_seconds), 2u);
+  // Another iterator: less time, fewer elements, other stages.
+  EXPECT_EQ(ReportSince(before, now).seconds, 3600);
+  before.stages[1].elements = 5000;
+  EXPECT_EQ(ReportSince(now, before).seconds, 3610);
+  before.stages.pop_back();
+  EXPECT_EQ(ReportSince(now, before).seconds, 3610);
+}
+
 TEST(ReportTest, TableMarksBottleneckAndListsDecisions) {
   auto stages = Stages();
   stages[0].wait_input_seconds = 9;

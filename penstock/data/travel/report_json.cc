@@ -43,6 +43,7 @@ void ReportFields(StageFields& f, PipelineReport& r) {
   f.Value("memory_bytes", &r.memory_bytes);
   f.Value("peak_memory_bytes", &r.peak_memory_bytes);
   f.Value("decisions", &r.decisions);
+  f.Value("cores", &r.cores);
 }
 
 }  // namespace
