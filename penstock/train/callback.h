@@ -117,6 +117,12 @@ class TrainingContext {
   // The network's variables alone, by name; blocks on the devices.
   virtual absl::StatusOr<base::NamedArrays> Weights() = 0;
   virtual absl::Status SetWeights(const base::NamedArrays& weights) = 0;
+  // In EpochEnd of an epoch for which a callback's WantsGradients returned true: the gradients of the
+  // last batch of the epoch by the variables that are trained, at their values after the epoch,
+  // before the optimizer scales or clips them (step_program.h, GradientsStep). Its program is compiled
+  // by the first call; blocks on the devices. Empty if this run had no batch of the epoch (it was
+  // resumed after its last step), and without a training.
+  virtual absl::StatusOr<base::NamedArrays> Gradients() { return base::NamedArrays(); }
   // Lets validation and Weights see the moving averages of the variables (true; Optimizer's
   // use_ema), or the variables again (false), as the next epoch and the end of training do by
   // themselves. State always has both. FAILED_PRECONDITION if the optimizer has no averages.
@@ -270,6 +276,10 @@ class Callback {
   // Whether BatchEnd at this position will call State or Weights. Then no later step is in flight,
   // and an execution of several steps ends there.
   virtual bool WantsState(const Position&) const { return false; }
+  // Whether BatchBegin does something: if no callback's does, a loop of short steps saves the call.
+  virtual bool ObservesBatchBegin() const { return true; }
+  // Whether EpochEnd of this epoch will call Gradients: the last batch stays on the devices until then.
+  virtual bool WantsGradients(int /*epoch*/) const { return false; }
   // Whether training must stop at the first loss or gradient that is not finite, with the state
   // from before that step.
   virtual bool StopsOnNan() const { return false; }

@@ -6,6 +6,16 @@
 
 namespace penstock::train {
 
+// What the host does during a training.
+enum class HostWork {
+  kHost,  // the training loop itself
+  kData,  // taking batches from the pipeline and starting their transfers
+  kCompile,
+  kCallback,
+  kWait,      // waiting for the devices
+  kExcluded,  // validation; not counted at all
+};
+
 // Times of one epoch, from the end of the previous one (the beginning of the training for the
 // first) to the report of its last step. Validation is excluded: the devices are busy with it.
 struct FitStats {

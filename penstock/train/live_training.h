@@ -6,15 +6,19 @@
 //     return absl::OkStatus();
 //   }
 //
-// Nothing here blocks on the devices. LastExecution and NextLearningRate cost nothing; the others
-// copy a few numbers of every stage or epoch, so a callback should call them some times a second at
-// most. They are for the thread that calls the hooks.
+// Nothing here blocks on the devices. LastExecution and NextLearningRate cost nothing; StepGraph is
+// for once in a training; the others copy a few numbers of every stage or epoch, so a callback should
+// call them some times a second at most. They are for the thread that calls the hooks.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
+#include "absl/status/statusor.h"
+
 #include "penstock/data/report.h"
+#include "penstock/ir/graph.h"
 #include "penstock/nn/network.h"
 #include "penstock/runtime/client.h"
 #include "penstock/train/fit_stats.h"
@@ -43,6 +47,9 @@ class LiveTraining {
   virtual std::optional<data::PipelineReport> Pipeline() const = 0;
   // The program that the steps execute; null before it is compiled.
   virtual runtime::Executable* step_program() const = 0;
+  // The graph of a training step (of one batch), as a log shows it. Built by this call, in some
+  // milliseconds for a hundred layers; null before the first step.
+  virtual absl::StatusOr<std::unique_ptr<ir::Graph>> StepGraph() const = 0;
   virtual const Strategy& strategy() const = 0;
   virtual const nn::Network& network() const = 0;
   // The learning rate of the step after the last completed one, a constant or a schedule's; of a
@@ -51,6 +58,8 @@ class LiveTraining {
   // Seconds that the host spent taking batches and starting their transfers, whether the devices
   // were idle meanwhile or not (infeed).
   virtual double InfeedSeconds() const = 0;
+  // What the host does now. The only function that other threads may call, until TrainEnd returns.
+  virtual HostWork host_work() const = 0;
 };
 
 }  // namespace penstock::train

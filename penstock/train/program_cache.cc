@@ -18,7 +18,8 @@ absl::StatusOr<std::shared_ptr<runtime::Executable>> ProgramCache::Get(
   PENSTOCK_ASSIGN_OR_RETURN(const ir::Program program, Print(kind, types));
   printing.End();
   std::string why;
-  if (!programs.empty() && programs.back().types.depth != types.depth) {
+  const bool trains = kind == ProgramKind::kTrain || kind == ProgramKind::kTrainHaltOnNan;
+  if (trains && !programs.empty() && programs.back().types.depth != types.depth) {
     why = absl::StrCat("steps_per_execution is auto, and one step at a time leaves the devices ",
                        "waiting: up to ", types.depth, " steps are one execution now");
   }
@@ -39,6 +40,8 @@ absl::StatusOr<ir::Program> ProgramCache::Print(ProgramKind kind, const BatchTyp
       return EvaluateStep(objective, layout_, types, strategy.num_replicas(), strategy.lowering());
     case ProgramKind::kPredict:
       return PredictStep(objective, types.inputs, strategy.num_replicas(), strategy.lowering());
+    case ProgramKind::kGradients:
+      return GradientsStep(objective, layout_, types, strategy.num_replicas(), strategy.lowering());
   }
   return absl::InternalError("unknown kind of program");
 }

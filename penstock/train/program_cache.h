@@ -30,7 +30,7 @@
 
 namespace penstock::train {
 
-enum class ProgramKind { kTrain, kTrainHaltOnNan, kEvaluate, kPredict };
+enum class ProgramKind { kTrain, kTrainHaltOnNan, kEvaluate, kPredict, kGradients };
 
 // Callbacks and trace that are notified of a compilation.
 struct CompileListeners {
@@ -67,7 +67,7 @@ class ProgramCache {
   const TrainerOptions& options_;
   const StateLayout& layout_;
   runtime::CompileHistory history_;
-  std::array<std::vector<Entry>, 4> programs_;  // [ProgramKind]
+  std::array<std::vector<Entry>, 5> programs_;  // [ProgramKind]
 };
 
 class BoundProgram {

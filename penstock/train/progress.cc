@@ -123,6 +123,7 @@ class ProgressLineCallback : public Callback {
         (options.style == ProgressOptions::Style::kAuto && isatty(fileno(options.out)) == 1);
   }
 
+  bool ObservesBatchBegin() const override { return false; }
   std::string name() const override { return "ProgressLine"; }
 
   void Recompiling(absl::string_view program, absl::string_view why) override {

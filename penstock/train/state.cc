@@ -144,6 +144,14 @@ absl::StatusOr<NamedArrays> DeviceState::GetSeenVariables(const StateLayout& lay
   return Get(layout, 0, layout.num_variables, replicas_[0]);
 }
 
+std::vector<runtime::Buffers> DeviceState::TrainingReplicas() const {
+  std::vector<runtime::Buffers> replicas = replicas_;
+  for (size_t r = 0; r < own_variables_.size(); ++r) {
+    std::copy(own_variables_[r].begin(), own_variables_[r].end(), replicas[r].begin());
+  }
+  return replicas;
+}
+
 absl::StatusOr<NamedArrays> DeviceState::Get(const StateLayout& layout, int begin, int end,
                                              const runtime::Buffers& variables) const {
   // All transfers are started before the first one is waited for.

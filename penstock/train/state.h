@@ -83,6 +83,10 @@ class DeviceState {
   // Variables as evaluation sees them.
   absl::StatusOr<NamedArrays> GetSeenVariables(const StateLayout& layout) const;
 
+  // What the next training step reads: of the variables their own values, also while averages are in
+  // use.
+  std::vector<runtime::Buffers> TrainingReplicas() const;
+
   const std::vector<runtime::Buffers>& replicas() const { return replicas_; }
   std::vector<runtime::Buffers>& replicas() { return replicas_; }
 

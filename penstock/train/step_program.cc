@@ -343,6 +343,19 @@ Values Loop(ir::Graph& graph, const Values& state, const Values& stacks,
   return Values(done.begin() + 2, done.begin() + 2 + static_cast<int64_t>(state.size()));
 }
 
+// The step of one batch, with the parameters of TrainStep: of a stack, the batch whose index is the
+// parameter `steps`. After an error of the graph the values are not all there.
+StepValues StepOfOneBatch(ir::Graph& graph, const Objective& objective, const StateLayout& layout,
+                          const BatchTypes& types) {
+  const Values state = StateParameters(graph, layout, 0, layout.size());
+  Values batch = BatchParameters(graph, objective.network, types);
+  if (!graph.status().ok()) return {};
+  if (types.depth > 1) {
+    batch = UnstackBatch(batch, graph.Parameter({DType::kI32, {}}, "steps"));
+  }
+  return BuildStep(graph, objective, layout, state, batch);
+}
+
 // Print options that donate the first `count` parameters: result i reuses the buffer of parameter
 // i.
 ir::PrintOptions Donating(int count, const Objective& objective) {
@@ -437,17 +450,28 @@ absl::StatusOr<ir::Program> PredictStep(const Objective& objective,
   return lowering.Print(graph, Donating(0, objective));
 }
 
+absl::StatusOr<ir::Program> GradientsStep(const Objective& objective, const StateLayout& layout,
+                                          const BatchTypes& types, int num_replicas,
+                                          const kernels::Lowering& lowering) {
+  ir::Graph graph("gradients_step", num_replicas);
+  const StepValues step = StepOfOneBatch(graph, objective, layout, types);
+  PENSTOCK_RETURN_IF_ERROR(graph.status());
+  const Values shared(step.state.begin() + layout.first_shared,
+                      step.state.begin() + layout.first_shared + layout.num_shared);
+  const Value scale = objective.optimizer.LossScale(graph, shared);
+  Values results;
+  for (const Value& gradient : step.gradients) {
+    results.push_back(scale.valid() ? gradient / ir::Convert(scale, gradient.dtype()) : gradient);
+  }
+  graph.SetResults(results);
+  return lowering.Print(graph, Donating(0, objective));
+}
+
 absl::StatusOr<Diagnosis> DiagnoseStep(const Objective& objective, const StateLayout& layout,
                                        const BatchTypes& types, int num_replicas,
                                        const kernels::Lowering& lowering) {
   ir::Graph graph("diagnose_step", num_replicas);
-  const Values state = StateParameters(graph, layout, 0, layout.size());
-  Values batch = BatchParameters(graph, objective.network, types);
-  PENSTOCK_RETURN_IF_ERROR(graph.status());
-  if (types.depth > 1) {
-    batch = UnstackBatch(batch, graph.Parameter({DType::kI32, {}}, "steps"));
-  }
-  const StepValues step = BuildStep(graph, objective, layout, state, batch);
+  const StepValues step = StepOfOneBatch(graph, objective, layout, types);
   PENSTOCK_RETURN_IF_ERROR(graph.status());
   Diagnosis diagnosis;
   Values found;

@@ -1,5 +1,5 @@
-// The programs that run on the devices: the training step, the evaluation step, prediction, and the
-// search for the layer that made a NaN.
+// The programs that run on the devices: the training step, the evaluation step, prediction, the
+// gradients of one batch, and the search for the layer that made a NaN.
 //
 // One replica's training step, for a batch of B rows of which `count` are real (the rest is
 // padding):
@@ -93,6 +93,14 @@ absl::StatusOr<ir::Program> EvaluateStep(const Objective& objective, const State
 absl::StatusOr<ir::Program> PredictStep(const Objective& objective,
                                         const std::vector<ir::TensorType>& inputs, int num_replicas,
                                         const kernels::Lowering& lowering = {});
+
+// The gradients of one batch, as a log shows them.
+// Parameters: TrainStep's, where `steps` is the index of the stacked batch; nothing is donated.
+// Results: for each variable that is trained, in the order of the layout, the gradient of the mean
+// loss and the penalties, of the optimizer's SlotType: before the optimizer clips or scales it.
+absl::StatusOr<ir::Program> GradientsStep(const Objective& objective, const StateLayout& layout,
+                                          const BatchTypes& batch, int num_replicas,
+                                          const kernels::Lowering& lowering = {});
 
 // The search for a NaN: a training step that checks every layer.
 // Parameters: TrainStep's, where `steps` is the index of the stacked batch to check; nothing is

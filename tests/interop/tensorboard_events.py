@@ -85,6 +85,19 @@ def compare_graph():
             assert name.split(":")[0] in nodes, f"{node.name} reads {name}, which is no node"
 
 
+def compare_operations():
+    value = values["train_step"]
+    assert value.metadata.plugin_data.plugin_name == "graph_run_metadata_graph"
+    assert value.metadata.plugin_data.content == b"1"
+    run = tf.compat.v1.RunMetadata.FromString(tf.make_ndarray(value.tensor).item())
+    assert len(run.function_graphs) == 1
+    nodes = {node.name: node for node in run.function_graphs[0].pre_optimization_graph.node}
+    assert sorted(nodes) == ["dense/dot_general", "dense/kernel", "dense/tanh", "x"], sorted(nodes)
+    assert list(nodes["dense/dot_general"].input) == ["x", "dense/kernel"]
+    assert list(nodes["dense/tanh"].input) == ["dense/dot_general"]
+    assert [dim.size for dim in nodes["dense/tanh"].attr["_output_shapes"].list.shape[0].dim] == [2, 5]
+
+
 def compare_confusion():
     labels, outputs = np.load(folder / "labels.npy"), np.load(folder / "outputs.npy")
     want = tf.math.confusion_matrix(labels, outputs.argmax(1), outputs.shape[1]).numpy()
@@ -102,5 +115,6 @@ for images in ("bytes", "positive", "signed", "color"):
     compare_images(images)
 compare_text()
 compare_graph()
+compare_operations()
 compare_confusion()
 assert last["normal"] == 1 << 40

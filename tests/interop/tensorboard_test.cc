@@ -6,8 +6,10 @@
 #include "gtest/gtest.h"
 
 #include "penstock/formats/npy.h"
+#include "penstock/ir/ops.h"
 #include "penstock/nn/layers.h"
 #include "penstock/train/callbacks/event_writer.h"
+#include "penstock/train/callbacks/graph_summaries.h"
 #include "penstock/train/callbacks/summaries.h"
 
 #include "tests/python.h"
@@ -93,6 +95,14 @@ TEST(TensorBoard, TensorFlowReadsTheSame) {
   const nn::Network net({x}, {nn::Add({.name = "sum"})({first, x})});
   ASSERT_TRUE(net.status().ok()) << net.status();
   ASSERT_TRUE(files.events().AppendField(0, 4, train::GraphDefOf(net)).ok());
+  ir::Graph step("step");
+  {
+    const ir::Value x = step.Parameter({DType::kF32, {2, 3}}, "x");
+    const ir::Scope scope(step, "dense");
+    const ir::Value w = step.Parameter({DType::kF32, {3, 5}}, "dense/kernel");
+    step.SetResults({ir::Tanh(ir::MatMul(x, w))});
+  }
+  files.Add(train::GraphSummary("train_step", train::GraphDefOf(step)));
   ASSERT_TRUE(files.events().Flush().ok());
 
   const absl::Status compared =

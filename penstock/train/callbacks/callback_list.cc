@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
@@ -40,8 +41,10 @@ absl::Status CallbackList::CallGuarded(Callback& callback, const char* hook,
   }
   if (status.ok() || !callback.IsLog() || absl::EndsWith(hook, "Begin")) return status;
   if (told_.insert(callback.name()).second) {
-    std::fprintf(stderr, "warning: %s: %s; training continues\n", callback.name().c_str(),
-                 std::string(status.message()).c_str());
+    const std::string name = absl::StrCat(callback.name(), ": ");
+    const absl::string_view message = absl::StripPrefix(status.message(), name);
+    std::fprintf(stderr, "warning: %s%s; training continues\n", name.c_str(),
+                 std::string(message).c_str());
   }
   return absl::OkStatus();
 }
@@ -75,6 +78,16 @@ void CallbackList::ForAll(const char* hook, absl::FunctionRef<absl::Status(Callb
 bool CallbackList::WantsState(const Position& position) const {
   return std::any_of(callbacks_.begin(), callbacks_.end(),
                      [&](const auto& callback) { return callback->WantsState(position); });
+}
+
+bool CallbackList::ObservesBatchBegin() const {
+  return std::any_of(callbacks_.begin(), callbacks_.end(),
+                     [](const auto& callback) { return callback->ObservesBatchBegin(); });
+}
+
+bool CallbackList::WantsGradients(int epoch) const {
+  return std::any_of(callbacks_.begin(), callbacks_.end(),
+                     [&](const auto& callback) { return callback->WantsGradients(epoch); });
 }
 
 bool CallbackList::StopsOnNan() const {

@@ -35,6 +35,8 @@ class CallbackList {
 
   bool empty() const { return callbacks_.empty(); }
   bool WantsState(const Position& position) const;
+  bool ObservesBatchBegin() const;
+  bool WantsGradients(int epoch) const;
   bool StopsOnNan() const;
   // For each callback, the key of its state in a checkpoint: state_name, with "#2" for the second
   // one of that name.

@@ -56,6 +56,7 @@ class CsvCallback : public Callback {
 
   std::string state_name() const override { return absl::StrCat("CsvLogger(", options_.path, ")"); }
 
+  bool ObservesBatchBegin() const override { return false; }
   absl::Status Check(const TrainingContext&) const override { return CheckCsvLog(options_.path); }
 
   absl::Status TrainBegin(TrainingContext&) override {

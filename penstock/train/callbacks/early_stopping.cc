@@ -15,6 +15,7 @@ class EarlyStoppingCallback : public Callback {
   explicit EarlyStoppingCallback(const EarlyStoppingOptions& options)
       : options_(options), monitored_(options.monitor, options.mode), best_(monitored_.Worst()) {}
 
+  bool ObservesBatchBegin() const override { return false; }
   absl::Status Check(const TrainingContext& context) const override {
     PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(kWho, "patience", options_.patience));
     PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(kWho, "start_from_epoch", options_.start_from_epoch));

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -55,7 +56,13 @@ class LocalEventWriter : public EventWriter {
   class GrowingFile : public io::OutputStream {
    public:
     GrowingFile(std::string path, std::FILE* file) : OutputStream(std::move(path)), file_(file) {}
-    ~GrowingFile() override { std::fclose(file_); }
+    // A file into which nothing could be written, on a full disk, is removed: each event tries a new
+    // one.
+    ~GrowingFile() override {
+      std::fclose(file_);
+      std::error_code error;
+      if (std::filesystem::file_size(uri(), error) == 0) std::filesystem::remove(uri(), error);
+    }
     absl::Status Append(absl::string_view bytes) override {
       return std::fwrite(bytes.data(), 1, bytes.size(), file_) == bytes.size() ? absl::OkStatus()
                                                                                : CannotWrite(uri());
@@ -68,8 +75,10 @@ class LocalEventWriter : public EventWriter {
   };
 
   static absl::Status CannotWrite(absl::string_view path) {
+    const int reason = errno;
     return absl::UnavailableError(
-        absl::StrCat("TensorBoard: ", path, " cannot be written: ", std::strerror(errno)));
+        absl::StrCat("TensorBoard: ", path, " cannot be written: ", std::strerror(reason),
+                     reason == ENOSPC ? "; free some space, or choose another folder" : ""));
   }
 
   std::unique_ptr<record::TfRecordWriter> writer_;

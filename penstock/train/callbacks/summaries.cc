@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 
@@ -140,101 +139,6 @@ std::string ConfusionTable(absl::Span<const double> counts, int64_t classes,
     }
   }
   return text;
-}
-
-// ---- Graphs ----
-
-// Node names are [A-Za-z0-9.][A-Za-z0-9_.\-/]*.
-std::string NodeName(absl::string_view name) {
-  std::string out;
-  for (const char c : name) {
-    const bool plain = absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '.';
-    const bool inner = c == '_' || c == '-' || c == '/';
-    if (out.empty() && !plain) out += '.';
-    out += plain || inner ? c : '_';
-  }
-  return out.empty() ? "." : out;
-}
-
-// TensorFlow's DataType (framework/types.proto); 0 (DT_INVALID) for types that it lacks.
-uint64_t TensorFlowType(DType type) {
-  switch (type) {
-    case DType::kF32:
-      return 1;
-    case DType::kF64:
-      return 2;
-    case DType::kI32:
-      return 3;
-    case DType::kU8:
-      return 4;
-    case DType::kI16:
-      return 5;
-    case DType::kI8:
-      return 6;
-    case DType::kI64:
-      return 9;
-    case DType::kBool:
-      return 10;
-    case DType::kBF16:
-      return 14;
-    case DType::kU16:
-      return 17;
-    case DType::kF16:
-      return 19;
-    case DType::kU32:
-      return 22;
-    case DType::kU64:
-      return 23;
-    default:
-      return 0;
-  }
-}
-
-// tensorflow.TensorShapeProto { 2: repeated Dim { 1: size } }.
-std::string ShapeProto(const base::Shape& shape) {
-  std::string proto;
-  for (int i = 0; i < shape.rank(); ++i) {
-    std::string dim;
-    AppendVarintField(dim, 1, static_cast<uint64_t>(shape.dim(i)));
-    AppendBytesField(proto, 2, dim);
-  }
-  return proto;
-}
-
-// NodeDef { 1: name, 2: op, 3: repeated input, 5: map<string, AttrValue> attr }, where AttrValue is
-// { 1: ListValue { 7: repeated TensorShapeProto }, 6: DataType type }.
-class NodeDef {
- public:
-  NodeDef(absl::string_view name, absl::string_view op) {
-    AppendBytesField(bytes_, 1, name);
-    AppendBytesField(bytes_, 2, op);
-  }
-  void AddInput(absl::string_view name) { AppendBytesField(bytes_, 3, name); }
-  void SetTypes(const std::vector<ir::TensorType>& types) {
-    if (types.empty()) return;
-    std::string list, shapes, type;
-    for (const ir::TensorType& output : types) AppendBytesField(list, 7, ShapeProto(output.shape));
-    AppendBytesField(shapes, 1, list);
-    AddAttribute("_output_shapes", shapes);
-    AppendVarintField(type, 6, TensorFlowType(types[0].dtype));
-    AddAttribute("dtype", type);
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  void AddAttribute(absl::string_view name, absl::string_view value) {
-    std::string entry;
-    AppendBytesField(entry, 1, name);
-    AppendBytesField(entry, 2, value);
-    AppendBytesField(bytes_, 5, entry);
-  }
-
-  std::string bytes_;
-};
-
-std::string NodeNameOf(const nn::Network::Use& use) {
-  return use.layer.valid() ? NodeName(absl::StrCat(use.name, "/", use.layer.class_name()))
-                           : NodeName(use.name);
 }
 
 }  // namespace
@@ -402,35 +306,6 @@ absl::StatusOr<std::string> ConfusionSummary(absl::string_view tag, const Array&
   absl::StrAppend(&summary,
                   ScalarSummary({{absl::StrCat(tag, "/accuracy"), all > 0 ? right / all : 0.0}}));
   return summary;
-}
-
-std::string GraphDefOf(const nn::Network& network) {
-  std::string graph;
-  std::vector<bool> written(network.variables().size());
-  for (const nn::Network::Use& use : network.uses()) {
-    NodeDef node(NodeNameOf(use), use.layer.valid() ? use.layer.class_name() : "Placeholder");
-    for (const nn::Network::Use::From& from : use.inputs) {
-      const std::string name = NodeNameOf(network.uses()[static_cast<size_t>(from.use)]);
-      node.AddInput(from.output == 0 ? name : absl::StrCat(name, ":", from.output));
-    }
-    for (const int index :
-         use.layer.valid() ? network.VariablesUnder(use.name) : std::vector<int>()) {
-      const nn::VariableSpec& variable = network.variables()[static_cast<size_t>(index)];
-      const std::string name = NodeName(variable.name);
-      node.AddInput(name);
-      if (written[static_cast<size_t>(index)]) continue;
-      written[static_cast<size_t>(index)] = true;
-      NodeDef own(name, "VarHandleOp");
-      own.SetTypes({variable.type});
-      AppendBytesField(graph, 1, own.bytes());
-    }
-    node.SetTypes(use.types);
-    AppendBytesField(graph, 1, node.bytes());
-  }
-  std::string version;
-  AppendVarintField(version, 1, 1);  // GraphDef { 1: node, 4: VersionDef { 1: producer } }
-  AppendBytesField(graph, 4, version);
-  return graph;
 }
 
 }  // namespace penstock::train

@@ -1,5 +1,5 @@
-// Summaries that TensorBoard shows, for an EventWriter: histograms, images, texts, graphs. The
-// callback TensorBoard writes them, and a program may write its own:
+// Summaries that TensorBoard shows, for an EventWriter: histograms, images, texts; graphs are those
+// of graph_summaries.h. The callback TensorBoard writes them, and a program may write its own:
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(auto events, EventWriter::Open({.folder = "logs/samples"}));
 //   PENSTOCK_ASSIGN_OR_RETURN(const std::string image, ImageSummary("samples", images));
@@ -24,7 +24,6 @@
 #include "absl/strings/string_view.h"
 
 #include "penstock/base/array.h"
-#include "penstock/nn/network.h"
 
 namespace penstock::train {
 
@@ -59,12 +58,5 @@ absl::StatusOr<base::Array> CountConfusion(const base::Array& labels, const base
 // "TAG/accuracy". `names` of the classes may be empty.
 absl::StatusOr<std::string> ConfusionSummary(absl::string_view tag, const base::Array& counts,
                                              const std::vector<std::string>& names = {});
-
-// ---- Graphs ----
-
-// The layers of a network and their variables, a serialized tensorflow.GraphDef for field 4 of
-// Event: a node "NAME/CLASS" for each layer, with the shapes of its outputs, and a node for each
-// variable under its name.
-std::string GraphDefOf(const nn::Network& network);
 
 }  // namespace penstock::train

@@ -6,6 +6,7 @@ namespace {
 class SwapEMAWeightsCallback : public Callback {
  public:
   explicit SwapEMAWeightsCallback(const SwapEMAWeightsOptions& options) : options_(options) {}
+  bool ObservesBatchBegin() const override { return false; }
   std::string name() const override { return "SwapEMAWeights"; }
 
   absl::Status Check(const TrainingContext& context) const override {

@@ -15,6 +15,7 @@
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
 #include "penstock/train/callbacks/event_writer.h"
+#include "penstock/train/callbacks/graph_summaries.h"
 #include "penstock/train/callbacks/option_checks.h"
 #include "penstock/train/callbacks/summaries.h"
 #include "penstock/train/live_training.h"
@@ -24,6 +25,7 @@ namespace penstock::train {
 namespace {
 
 constexpr absl::string_view kWho = "TensorBoard";
+constexpr char kTrainRun[] = "train", kValidationRun[] = "validation";
 
 // An event file in a folder, opened at the first event.
 class Run {
@@ -139,19 +141,24 @@ class TensorBoardCallback : public Callback {
   explicit TensorBoardCallback(const TensorBoardOptions& options)
       : options_(options),
         fs_(options.file_system != nullptr ? options.file_system : io::FileSystem::Default()),
-        train_(io::JoinPath(options.folder, "train"), fs_, options.clock),
-        validation_(io::JoinPath(options.folder, "validation"), fs_, options.clock) {
+        train_(io::JoinPath(options.folder, kTrainRun), fs_, options.clock),
+        validation_(io::JoinPath(options.folder, kValidationRun), fs_, options.clock) {
     profile_.folder = options.folder;
     std::tie(profile_.first_step, profile_.last_step) = options.profile_steps;
     profile_.operations = false;
     profile_.out = nullptr;
   }
 
+  bool ObservesBatchBegin() const override { return false; }
   const ProfileOptions* profile() const override {
     return options_.profile_steps.second > 0 ? &profile_ : nullptr;
   }
 
   bool IsLog() const override { return true; }
+
+  bool WantsGradients(int epoch) const override {
+    return options_.write_grads && IsDue(options_.histogram_freq, {.epoch = epoch});
+  }
 
   absl::Status Check(const TrainingContext&) const override {
     PENSTOCK_RETURN_IF_ERROR(CheckNotEmpty(kWho, "folder", options_.folder));
@@ -167,18 +174,22 @@ class TensorBoardCallback : public Callback {
           kWho, "'s profile_steps must be the first and the last step of the profile, ",
           "from 1, or {0, 0}; got {", first, ", ", last, "}"));
     }
-    if (options_.write_images && options_.histogram_freq == 0) {
+    for (const auto& [name, on] :
+         {std::pair<absl::string_view, bool>{"write_images", options_.write_images},
+          {"write_grads", options_.write_grads}}) {
+      if (!on || options_.histogram_freq > 0) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat(kWho,
-                       "'s write_images needs a histogram_freq: images of variables are "
-                       "written with their histograms"));
+          absl::StrCat(kWho, "'s ", name, " needs a histogram_freq of 1 or more: ",
+                       name == "write_images" ? "images of variables" : "histograms of gradients",
+                       " are written with the histograms of the variables"));
     }
-    return base::WithContext(io::CheckWritableFolder(*fs_, options_.folder), kWho);
+    return base::WithContext(CheckTensorBoardFolder(*fs_, options_.folder), kWho);
   }
 
   absl::Status TrainBegin(TrainingContext& context) override {
     const LiveTraining* live = context.live();
-    if (!options_.write_graph || live == nullptr) return absl::OkStatus();
+    writes_step_ = options_.write_graph && live != nullptr;
+    if (!writes_step_) return absl::OkStatus();
     constexpr int kGraphDef = 4;
     PENSTOCK_RETURN_IF_ERROR(train_.Append(0, kGraphDef, GraphDefOf(live->network())));
     return train_.Flush();
@@ -190,7 +201,36 @@ class TensorBoardCallback : public Callback {
     return absl::OkStatus();
   }
 
-  absl::Status BatchEnd(TrainingContext&, const Position& position, const Logs& logs) override {
+  absl::Status BatchEnd(TrainingContext& context, const Position& position,
+                        const Logs& logs) override {
+    absl::Status status = WriteBatch(position, logs);
+    if (std::exchange(writes_step_, false)) status.Update(WriteStepGraph(*context.live()));
+    return status;
+  }
+
+  absl::Status EpochEnd(TrainingContext& context, const Position& position,
+                        const Logs& logs) override {
+    // An error of one part leaves the others.
+    absl::Status status = WriteLogs(context, position, logs);
+    if (IsDue(options_.histogram_freq, position) || IsDue(options_.embeddings_freq, position)) {
+      status.Update(WriteVariables(context, position));
+    }
+    if (WantsGradients(position.epoch)) status.Update(WriteGradients(context, position));
+    status.Update(train_.Flush());
+    status.Update(validation_.Flush());
+    return status;
+  }
+
+  absl::Status TrainEnd(TrainingContext&) override {
+    absl::Status status = train_.Close();
+    status.Update(validation_.Close());
+    return status;
+  }
+
+ private:
+  using Scalars = std::vector<std::pair<std::string, double>>;
+
+  absl::Status WriteBatch(const Position& position, const Logs& logs) {
     if (options_.update_every_steps == 0) return absl::OkStatus();
     // With several steps in an execution not every step is seen.
     const int64_t before = std::exchange(steps_, position.total_steps);
@@ -209,26 +249,13 @@ class TensorBoardCallback : public Callback {
     return train_.Flush(/*soon=*/true);
   }
 
-  absl::Status EpochEnd(TrainingContext& context, const Position& position,
-                        const Logs& logs) override {
-    // An error of one part leaves the others.
-    absl::Status status = WriteLogs(context, position, logs);
-    if (IsDue(options_.histogram_freq, position) || IsDue(options_.embeddings_freq, position)) {
-      status.Update(WriteVariables(context, position));
-    }
-    status.Update(train_.Flush());
-    status.Update(validation_.Flush());
-    return status;
+  absl::Status WriteStepGraph(const LiveTraining& live) {
+    PENSTOCK_ASSIGN_OR_RETURN(const auto graph, live.StepGraph());
+    if (graph == nullptr) return absl::OkStatus();
+    PENSTOCK_RETURN_IF_ERROR(
+        train_.AppendSummary(0, GraphSummary("train_step", GraphDefOf(*graph))));
+    return train_.Flush(/*soon=*/true);
   }
-
-  absl::Status TrainEnd(TrainingContext&) override {
-    absl::Status status = train_.Close();
-    status.Update(validation_.Close());
-    return status;
-  }
-
- private:
-  using Scalars = std::vector<std::pair<std::string, double>>;
 
   static bool IsDue(int freq, const Position& position) {
     return freq > 0 && position.epoch % freq == 0;
@@ -274,14 +301,10 @@ class TensorBoardCallback : public Callback {
 
   absl::Status WriteVariables(TrainingContext& context, const Position& position) {
     PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays weights, context.Weights());
-    std::string not_finite;
     absl::Status status;
     for (const auto& [name, array] : weights) {
       if (IsDue(options_.histogram_freq, position)) {
-        PENSTOCK_ASSIGN_OR_RETURN(const std::string histogram,
-                                  HistogramSummary(absl::StrCat(name, "/histogram"), array));
-        if (absl::StrContains(histogram, "/not_finite") && not_finite.empty()) not_finite = name;
-        status.Update(train_.AppendSummary(position.epoch, histogram));
+        status.Update(WriteHistogram(context, position, name, array));
         const base::Array image = options_.write_images ? VariableImage(array) : base::Array();
         if (image.valid() && image.dim(1) <= kMaxSide && image.dim(2) <= kMaxSide) {
           PENSTOCK_ASSIGN_OR_RETURN(const std::string summary, ImageSummary(name, image));
@@ -293,13 +316,29 @@ class TensorBoardCallback : public Callback {
         status.Update(WriteEmbedding(name, array));
       }
     }
-    if (!not_finite.empty() && !std::exchange(warned_, true)) {
-      context.Warn(absl::StrCat(kWho, ": the variable '", not_finite, "' has values that are not ",
-                                "finite (NaN or infinity); its histogram leaves them out, and ",
-                                not_finite, "/histogram/not_finite counts them. TerminateOnNan ",
-                                "finds the layer that makes them"));
+    return status;
+  }
+
+  absl::Status WriteGradients(TrainingContext& context, const Position& position) {
+    PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays gradients, context.Gradients());
+    absl::Status status;
+    for (const auto& [name, array] : gradients) {
+      status.Update(WriteHistogram(context, position, absl::StrCat(name, "_grad"), array));
     }
     return status;
+  }
+
+  absl::Status WriteHistogram(TrainingContext& context, const Position& position,
+                              const std::string& name, const base::Array& array) {
+    const std::string tag = absl::StrCat(name, "/histogram");
+    PENSTOCK_ASSIGN_OR_RETURN(const std::string histogram, HistogramSummary(tag, array));
+    if (absl::StrContains(histogram, "/not_finite") && !std::exchange(warned_, true)) {
+      context.Warn(absl::StrCat(kWho, ": '", name, "' has values that are not finite (NaN or ",
+                                "infinity); its histogram leaves them out, and ", tag,
+                                "/not_finite counts them. TerminateOnNan finds the layer that ",
+                                "makes them"));
+    }
+    return train_.AppendSummary(position.epoch, histogram);
   }
 
   // The rows as tab-separated values, and the projector's description of all embeddings so far
@@ -340,11 +379,18 @@ class TensorBoardCallback : public Callback {
   Run train_, validation_;
   int64_t steps_ = 0, epoch_steps_ = 0;  // that have been seen; before the epoch
   double batch_began_ = 0, epoch_began_ = 0;
-  bool warned_ = false;
+  bool warned_ = false, writes_step_ = false;
   std::string projector_;
 };
 
 }  // namespace
+
+absl::Status CheckTensorBoardFolder(io::FileSystem& fs, absl::string_view folder) {
+  for (const char* run : {kTrainRun, kValidationRun}) {
+    PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFolder(fs, io::JoinPath(folder, run)));
+  }
+  return absl::OkStatus();
+}
 
 std::shared_ptr<Callback> TensorBoard(const TensorBoardOptions& options) {
   return std::make_shared<TensorBoardCallback>(options);

@@ -11,6 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
 #include "penstock/base/array.h"
 #include "penstock/base/clock.h"
 #include "penstock/io/file_system.h"
@@ -32,7 +35,12 @@ struct TensorBoardOptions {
   // The distribution of each variable, every so many epochs from the first on; 0: never. Reading
   // the weights costs their transfer to the host.
   int histogram_freq = 0;
-  // The network's layers and variables, for the page Graphs.
+  // With the histograms also those of the gradients, "dense/kernel_grad/histogram": of the epoch's
+  // last batch, at the weights after it, before the optimizer scales or clips them. One more program
+  // is compiled, and executed as often as histograms are written. Keras had this option until 2.2.
+  bool write_grads = false;
+  // For the page Graphs: the network's layers and variables (the tag "Default"), and after the first
+  // step the operations of a training step by layer ("train_step").
   bool write_graph = true;
   // Each variable as an image, with the histograms: a vector as a row, a matrix with its longer
   // side across; of a convolution's kernel the first filters.
@@ -57,5 +65,8 @@ struct TensorBoardOptions {
   base::Clock* clock = base::Clock::Real();
 };
 std::shared_ptr<Callback> TensorBoard(const TensorBoardOptions& options);
+
+// An error if event files could not be written now: the callback's check before the first step.
+absl::Status CheckTensorBoardFolder(io::FileSystem& fs, absl::string_view folder);
 
 }  // namespace penstock::train

@@ -134,6 +134,7 @@ TEST(TensorBoard, WritesVariablesEveryHistogramFreqEpochs) {
       (*trainer)->Fit(points, {.epochs = 5,
                                .callbacks = {TensorBoard({.folder = folder,
                                                           .histogram_freq = 2,
+                                                          .write_grads = true,
                                                           .write_images = true,
                                                           .write_steps_per_second = true})}});
   ASSERT_TRUE(history.ok()) << history.status();
@@ -145,10 +146,13 @@ TEST(TensorBoard, WritesVariablesEveryHistogramFreqEpochs) {
     return found;
   };
   EXPECT_EQ(count("hidden/kernel/histogram"), 3) << "epochs 0, 2, 4";
+  EXPECT_EQ(count("hidden/kernel_grad/histogram"), 3);
   EXPECT_EQ(count("logits/bias/image/0"), 3);
   EXPECT_EQ(count("epoch_learning_rate"), 5);
   EXPECT_EQ(count("epoch_steps_per_second"), 5);
   EXPECT_EQ(count("VarHandleOp"), 4) << "the graph, once";
+  EXPECT_EQ(count("graph_run_metadata_graph"), 1) << "the graph of a step, once";
+  EXPECT_THAT(bytes, HasSubstr("hidden/dot_general"));
   std::filesystem::remove_all(folder);
 }
 
@@ -228,11 +232,21 @@ TEST(TensorBoard, SurvivesFullDiskAndStartsNewFileAfterIt) {
   full.rlim_cur = 100;
   setrlimit(RLIMIT_FSIZE, &full);
   const absl::Status failed = callback->EpochEnd(run, {.epoch = 1}, {{"loss", 0.5}});
+  // Where nothing at all can be written no empty files are left, one for each event.
+  const std::string nothing = NewPath("_tb");
+  full.rlim_cur = 0;
+  setrlimit(RLIMIT_FSIZE, &full);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    EXPECT_FALSE(
+        TensorBoard({.folder = nothing})->EpochEnd(run, {.epoch = epoch}, {{"loss", 1}}).ok());
+  }
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(failed.code(), absl::StatusCode::kUnavailable) << failed;
   EXPECT_THAT(failed.message(), HasSubstr("cannot be written: File too large"));
   EXPECT_TRUE(callback->IsLog()) << "such an error is a warning";
+  EXPECT_TRUE(std::filesystem::is_empty(nothing + "/train"));
+  std::filesystem::remove_all(nothing);
   ASSERT_TRUE(callback->EpochEnd(run, {.epoch = 2}, {{"loss", 0.25}}).ok());
   ASSERT_TRUE(callback->TrainEnd(run).ok());
   int files = 0, whole = 0;

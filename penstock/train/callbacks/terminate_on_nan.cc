@@ -5,6 +5,7 @@ namespace {
 
 class TerminateOnNanCallback : public Callback {
  public:
+  bool ObservesBatchBegin() const override { return false; }
   bool StopsOnNan() const override { return true; }
 };
 

@@ -7,10 +7,10 @@ namespace penstock::train {
 
 void IdleMeter::Begin() {
   const double now = clock_->Seconds();
-  work_ = HostWork::kHost;
+  work_.now.store(HostWork::kHost, std::memory_order_relaxed);
   work_began_ = accounted_ = now;
   std::fill(std::begin(spent_), std::end(spent_), 0);
-  spans_ = {{now, work_}};
+  spans_ = {{now, work()}};
   last_ = nullptr;
   stats_ = {};
 }
@@ -24,11 +24,13 @@ const char* IdleMeter::NameOf(HostWork work) {
 
 HostWork IdleMeter::Switch(HostWork work) {
   const double now = clock_->Seconds();
-  spent_[static_cast<int>(work_)] += now - work_began_;
-  if (work_ != HostWork::kExcluded) stats_.seconds += now - work_began_;
+  const HostWork before = this->work();
+  spent_[static_cast<int>(before)] += now - work_began_;
+  if (before != HostWork::kExcluded) stats_.seconds += now - work_began_;
   work_began_ = now;
   spans_.push_back({now, work});
-  return std::exchange(work_, work);
+  work_.now.store(work, std::memory_order_relaxed);
+  return before;
 }
 
 std::shared_ptr<ExecutionTimer> IdleMeter::Dispatched() {
@@ -40,7 +42,7 @@ std::shared_ptr<ExecutionTimer> IdleMeter::Dispatched() {
 }
 
 FitStats IdleMeter::Take() {
-  Switch(work_);  // counts it up to now
+  Switch(work());  // counts it up to now
   Account(work_began_);
   return std::exchange(stats_, {});
 }
@@ -55,7 +57,7 @@ void IdleMeter::Account(double now) {
     }
   }
   accounted_ = now;
-  spans_ = {{now, work_}};
+  spans_ = {{now, work()}};
 }
 
 void IdleMeter::AddIdle(HostWork work, double seconds) {

@@ -23,15 +23,6 @@
 
 namespace penstock::train {
 
-enum class HostWork {
-  kHost,  // the training loop itself
-  kData,  // taking batches from the pipeline and starting their transfers
-  kCompile,
-  kCallback,
-  kWait,      // waiting for the devices
-  kExcluded,  // not counted at all
-};
-
 // When one execution was dispatched and when it was done.
 class ExecutionTimer {
  public:
@@ -52,7 +43,7 @@ class ExecutionTimer {
   std::atomic<double> finished_ = -1;
 };
 
-// For one thread, except ExecutionTimer::Finish.
+// For one thread, except ExecutionTimer::Finish and work().
 class IdleMeter {
  public:
   // Activities are recorded in `trace`, too, on the thread's track; it may be null.
@@ -89,6 +80,8 @@ class IdleMeter {
   // The same without taking it.
   FitStats SoFar() const { return IdleMeter(*this).Take(); }
 
+  // What the host does now; any thread.
+  HostWork work() const { return work_.now.load(std::memory_order_relaxed); }
   // Seconds of this work since Begin.
   double Spent(HostWork work) const { return spent_[static_cast<int>(work)]; }
 
@@ -112,7 +105,13 @@ class IdleMeter {
 
   base::Clock* const clock_;
   base::Trace* const trace_;
-  HostWork work_ = HostWork::kHost;
+  // Copied with the meter.
+  struct Work {
+    Work() = default;
+    Work(const Work& other) : now(other.now.load(std::memory_order_relaxed)) {}
+    std::atomic<HostWork> now = HostWork::kHost;
+  };
+  Work work_;
   double work_began_ = 0;
   double spent_[6] = {};
   std::vector<Span> spans_;               // the host's work since accounted_

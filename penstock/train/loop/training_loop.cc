@@ -8,6 +8,7 @@
 
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
+#include "penstock/train/loop/batch_gradients.h"
 #include "penstock/train/loop/evaluation_loop.h"
 #include "penstock/train/loop/fit_checks.h"
 #include "penstock/train/loop/nan_diagnosis.h"
@@ -34,6 +35,7 @@ TrainingLoop::TrainingLoop(const FitArguments& fit)
       profiler_(MakeProfiler(fit)),
       callbacks_(WithProgressLine(fit.options.callbacks, fit.options.verbose.value_or(0)), trace()),
       halt_on_nan_(callbacks_.StopsOnNan()),
+      observes_batch_begin_(callbacks_.ObservesBatchBegin()),
       meter_(fit.model.options().clock, trace()),
       progress_(fit.options),
       iterators_(fit, trace()),
@@ -77,6 +79,11 @@ absl::StatusOr<MonitorInfo> TrainingLoop::FindMonitor(absl::string_view name) co
   return train::FindMonitor(fit_, name);
 }
 
+absl::StatusOr<NamedArrays> TrainingLoop::Gradients() {
+  if (!last_batch_.has_value()) return NamedArrays();
+  return BatchGradients(model_, *last_batch_, {callbacks_, trace()});
+}
+
 FitStats TrainingLoop::stats() const {
   const std::vector<FitStats>& epochs = progress_.history.stats;
   return epochs.empty() ? FitStats() : epochs.back();
@@ -100,6 +107,16 @@ std::optional<double> TrainingLoop::NextLearningRate() const {
   // A callback may have set a constant one since the last report.
   if (learning_rate_is_constant()) return *model_.LearningRate();
   return scheduled_rate_;
+}
+
+absl::StatusOr<std::unique_ptr<ir::Graph>> TrainingLoop::StepGraph() const {
+  if (first_types_ == nullptr) return nullptr;
+  BatchTypes types = *first_types_;
+  types.depth = 1;
+  PENSTOCK_ASSIGN_OR_RETURN(TrainingGraph made,
+                            TrainGraph(model_.objective(), model_.layout(), types,
+                                       model_.strategy().num_replicas(), halt_on_nan_));
+  return std::move(made.graph);
 }
 
 absl::Status TrainingLoop::ForEachCallback(const char* hook,
@@ -198,6 +215,7 @@ absl::Status TrainingLoop::BeginEpoch() {
   if (profiler_ != nullptr) profiler_->EpochBegins(progress_.dispatched.epoch);
   PENSTOCK_RETURN_IF_ERROR(OpenFeed());
   epoch_first_step_ = progress_.dispatched.step;
+  keeps_batch_ = callbacks_.WantsGradients(progress_.dispatched.epoch);
   // In a resumed epoch the logs and the metrics' sums are those of the checkpoint.
   if (!std::exchange(progress_.resumed_mid_epoch, false)) {
     progress_.logs = Logs();
@@ -284,6 +302,7 @@ absl::Status TrainingLoop::EndEpoch() {
   progress_.epoch_trained = false;
   const absl::Status status =
       ForEachCallback("EpochEnd", [&](Callback& c) { return c.EpochEnd(*this, ended, logs); });
+  last_batch_.reset();
   if (profiler_ != nullptr) profiler_->EpochEnds();
   return status;
 }
@@ -360,7 +379,7 @@ absl::StatusOr<std::optional<DeviceBatch>> TrainingLoop::BeginBatch() {
     if (!more) return std::nullopt;
   }
   // While the feed still has the batch: a checkpoint that a callback saves here continues with it.
-  if (!callbacks_.empty()) {
+  if (observes_batch_begin_) {
     PENSTOCK_RETURN_IF_ERROR(
         ForEachCallback("BatchBegin", [&](Callback& c) { return c.BatchBegin(*this, at); }));
   }
@@ -399,7 +418,7 @@ absl::Status TrainingLoop::Dispatch(DeviceBatch batch) {
       std::max(progress_.examples_per_step, (batch.examples + steps - 1) / steps);
   at.step += steps;
   at.total_steps += steps;
-  if (profiled_types_ == nullptr) profiled_types_ = batch.types;
+  if (first_types_ == nullptr) first_types_ = batch.types;
   PENSTOCK_RETURN_IF_ERROR(
       in_flight_.Add(results[0].back(), std::move(batch), std::move(arguments), std::move(timer)));
   for (size_t r = 1; profiler_ != nullptr && r < results.size(); ++r) {
@@ -431,7 +450,7 @@ absl::Status TrainingLoop::CompleteAll() {
 absl::Status TrainingLoop::CompleteOldest() {
   Position& at = progress_.completed;
   const Position before = at;
-  const absl::StatusOr<InFlight::Execution> execution = [&] {
+  absl::StatusOr<InFlight::Execution> execution = [&] {
     const IdleMeter::Activity wait(meter_, HostWork::kWait);
     return in_flight_.Take();
   }();
@@ -455,6 +474,7 @@ absl::Status TrainingLoop::CompleteOldest() {
       std::bit_width(static_cast<uint64_t>(at.step))) {
     ReportHints();
   }
+  if (keeps_batch_) last_batch_ = std::move(execution->batch);
   return ForEachCallback("BatchEnd",
                          [&](Callback& c) { return c.BatchEnd(*this, at, progress_.logs); });
 }
@@ -538,14 +558,9 @@ absl::Status TrainingLoop::WriteProfile() {
   FitStats stats = meter_.Take();  // of an interrupted epoch
   for (const FitStats& epoch : progress_.history.stats) stats += epoch;
   std::unique_ptr<ir::Graph> step;
-  if (profiled_types_ != nullptr) {
-    BatchTypes types = *profiled_types_;
-    types.depth = 1;
-    auto made = TrainGraph(model_.objective(), model_.layout(), types,
-                           model_.strategy().num_replicas(), halt_on_nan_);
-    NoteError(made.status());
-    if (made.ok()) step = std::move(made->graph);
-  }
+  auto made = StepGraph();
+  NoteError(made.status());
+  if (made.ok()) step = *std::move(made);
   const auto print = [this](const ir::Graph& graph) {
     return model_.strategy().lowering().Print(
         graph, {.matmul_precision = model_.objective().matmul_precision});

@@ -55,6 +55,7 @@ class TrainingLoop final : public TrainingContext, public LiveTraining {
   absl::Status SetWeights(const NamedArrays& weights) override {
     return model_.SetWeights(weights);
   }
+  absl::StatusOr<NamedArrays> Gradients() override;
   absl::Status UseAverages(bool use) override { return model_.UseAverages(use); }
   bool has_averages() const override { return model_.has_averages(); }
   absl::StatusOr<double> LearningRate() override { return model_.LearningRate(); }
@@ -87,10 +88,12 @@ class TrainingLoop final : public TrainingContext, public LiveTraining {
   runtime::Executable* step_program() const override {
     return step_.bound() ? &step_.executable() : nullptr;
   }
+  absl::StatusOr<std::unique_ptr<ir::Graph>> StepGraph() const override;
   const Strategy& strategy() const override { return model_.strategy(); }
   const nn::Network& network() const override { return model_.objective().network; }
   std::optional<double> NextLearningRate() const override;
   double InfeedSeconds() const override { return meter_.Spent(HostWork::kData); }
+  HostWork host_work() const override { return meter_.work(); }
 
  private:
   // Checks everything that can be checked before the first step.
@@ -150,7 +153,7 @@ class TrainingLoop final : public TrainingContext, public LiveTraining {
   const std::unique_ptr<Profiler>
       profiler_;  // null: no profile; declared before users of its trace
   CallbackList callbacks_;
-  const bool halt_on_nan_;
+  const bool halt_on_nan_, observes_batch_begin_;
   IdleMeter meter_;
 
   FitProgress progress_;
@@ -173,7 +176,9 @@ class TrainingLoop final : public TrainingContext, public LiveTraining {
   double last_finished_ = 0;              // when the last completed execution ended
   double measured_host_ = 0;              // the host's work up to that time
   SkippedSteps skipped_;
-  std::shared_ptr<const BatchTypes> profiled_types_;  // of the first batch
+  std::shared_ptr<const BatchTypes> first_types_;  // of the first batch
+  bool keeps_batch_ = false;                       // a callback wants the epoch's gradients
+  std::optional<DeviceBatch> last_batch_;          // of the last completed execution, then
 };
 
 }  // namespace penstock::train
