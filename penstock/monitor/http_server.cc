@@ -79,7 +79,8 @@ absl::StatusOr<SocketAddress> ParseAddress(const std::string& address) {
     return result;
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("\"", address, "\" is no address; write one like 127.0.0.1:6006"));
+      absl::StrCat("\"", address, "\" is no address; write a number with a port, like ",
+                   "127.0.0.1:6006 (names of hosts are not looked up)"));
 }
 
 absl::string_view ReasonOf(int status) {
@@ -293,9 +294,15 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const Options& opt
   return server;
 }
 
+absl::Status CheckAddress(const std::string& address) { return ParseAddress(address).status(); }
+
 bool IsLoopback(absl::string_view address) {
+  // As numbers: 127.example.com is anybody's.
   const std::string host = SplitAddress(address).first;
-  return absl::StartsWith(host, "127.") || host == "::1";
+  in_addr v4 = {};
+  in6_addr v6 = {};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+  return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 }  // namespace penstock::monitor

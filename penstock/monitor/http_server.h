@@ -53,6 +53,9 @@ class HttpServer {
   virtual int port() const = 0;
 };
 
+// INVALID_ARGUMENT unless HttpServer could listen there, as far as its form is concerned.
+absl::Status CheckAddress(const std::string& address);
+
 // Whether only this machine can reach the address: 127.0.0.0/8, [::1] or localhost.
 bool IsLoopback(absl::string_view address);
 

@@ -128,7 +128,8 @@ TEST(HttpServerTest, KnowsLoopbackAddresses) {
   for (const char* address : {"127.0.0.1:1", "127.8.9.1:1", "[::1]:1", "localhost:1"}) {
     EXPECT_TRUE(IsLoopback(address)) << address;
   }
-  for (const char* address : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "128.0.0.1:1", ""}) {
+  for (const char* address : {"0.0.0.0:1", "[::]:1", "10.0.0.1:1", "128.0.0.1:1", "",
+                              "127.example.com:1", "127.0.0.1.example.com:1", "127.1:1"}) {
     EXPECT_FALSE(IsLoopback(address)) << address;
   }
 }

@@ -27,6 +27,7 @@ bool SameSecret(absl::string_view a, absl::string_view b) {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Registry& registry,
                                                       const ServerOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckAddress(options.address));
   if (options.token.empty() && !IsLoopback(options.address)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "a monitor on ", options.address,

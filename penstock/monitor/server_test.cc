@@ -67,6 +67,11 @@ TEST_F(ServerTest, ListensBeyondLoopbackOnlyWithAToken) {
   const auto open = Server::Start(registry_, {.address = "0.0.0.0:0"});
   EXPECT_EQ(open.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(open.status().message(), HasSubstr("needs a token"));
+  // What is no address needs no token but an address.
+  for (const char* address : {"nowhere", "tpu1.example:6006", "127.0.0.1"}) {
+    EXPECT_THAT(Server::Start(registry_, {.address = address}).status().message(),
+                HasSubstr("is no address; write a number with a port"));
+  }
 }
 
 TEST_F(ServerTest, RefusesNamesOfOtherHosts) {
@@ -76,6 +81,7 @@ TEST_F(ServerTest, RefusesNamesOfOtherHosts) {
   };
   EXPECT_THAT(answer("attacker.example"), StartsWith("HTTP/1.1 403 "));
   EXPECT_THAT(answer("attacker.example:6006"), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(answer("127.attacker.example:6006"), StartsWith("HTTP/1.1 403 "));
   for (const char* host : {"localhost", "localhost:6006", "127.0.0.1:1", "[::1]", "[::1]:6006"}) {
     EXPECT_THAT(answer(host), StartsWith("HTTP/1.1 200 ")) << host;
   }
