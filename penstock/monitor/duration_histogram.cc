@@ -1,6 +1,7 @@
 #include "penstock/monitor/duration_histogram.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <utility>
 
@@ -44,12 +45,15 @@ DurationCounts DurationCounts::Since(const DurationCounts& earlier) const {
 
 size_t DurationHistogram::BucketOf(double seconds) {
   if (!(seconds > 0)) return 0;
-  if (seconds >= std::ldexp(1.0, kMaxExponent)) return kBuckets - 1;  // frexp has none of infinity
-  int exponent = 0;
-  const double fraction = std::frexp(seconds, &exponent);  // 0.5 <= fraction < 1
-  --exponent;                                              // seconds = 2 fraction * 2^exponent
+  // seconds = (1 + fraction) * 2^exponent, from the bits of the number: every step comes here.
+  constexpr int kFractionBits = 52, kBias = 1023;
+  const auto bits = std::bit_cast<uint64_t>(seconds);
+  const int exponent = static_cast<int>(bits >> kFractionBits) - kBias;
   if (exponent < kMinExponent) return 0;
-  const auto within = static_cast<size_t>((2 * fraction - 1) * kPerOctave);
+  if (exponent >= kMaxExponent) return kBuckets - 1;  // infinity, too
+  constexpr int kWithinBits = std::bit_width(unsigned{kPerOctave}) - 1;
+  static_assert(1 << kWithinBits == kPerOctave);
+  const uint64_t within = bits >> (kFractionBits - kWithinBits) & (kPerOctave - 1);
   return static_cast<size_t>(exponent - kMinExponent) * kPerOctave + within;
 }
 

@@ -1,7 +1,9 @@
 #include "penstock/monitor/training_monitor.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -45,8 +47,24 @@ struct Totals {
   FitStats stats;
   double infeed = 0;
   double examples = 0;
-  DurationCounts durations;
+  DurationCounts durations = {};
+  double time = 0;  // of the clock
+  std::optional<data::PipelineReport> pipeline = {};
 };
+
+// What the pipeline has done since `begin`; the whole pass if that began later.
+std::optional<data::PipelineReport> RecentPipeline(const Totals& now, const Totals& begin) {
+  if (!now.pipeline.has_value() || !begin.pipeline.has_value() ||
+      now.pipeline->seconds < now.time - begin.time) {
+    return now.pipeline;
+  }
+  return data::ReportSince(*now.pipeline, *begin.pipeline);
+}
+
+double LoadOfHost() {
+  double load = 0;
+  return getloadavg(&load, 1) == 1 ? load : 0;
+}
 
 class TrainingMonitorCallback : public train::Callback {
  public:
@@ -55,14 +73,22 @@ class TrainingMonitorCallback : public train::Callback {
     // The time since the last step goes on while the training waits.
     refresher_ = registry_.AddRefresher([this] {
       const double finished = last_finished_.load(std::memory_order_relaxed);
-      if (finished <= 0) return;
-      since_step_.Set(std::max(0.0, registry_.clock()->Seconds() - finished));
+      const double now = registry_.clock()->Seconds();
+      if (finished > 0) since_step_.Set(std::max(0.0, now - finished));
+      const std::lock_guard lock(live_mutex_);
+      if (live_ == nullptr) return;
+      const double since = std::max(finished, epoch_began_.load(std::memory_order_relaxed));
+      const std::string words =
+          StalledWords(live_->host_work(), now - since, median_.load(std::memory_order_relaxed));
+      if (!words.empty()) registry_.SetWords(words);
     });
   }
   ~TrainingMonitorCallback() override { registry_.RemoveRefresher(refresher_); }
 
   std::string name() const override { return "TrainingMonitor"; }
   bool IsLog() const override { return true; }
+
+  bool ObservesBatchBegin() const override { return false; }
 
   absl::Status TrainBegin(TrainingContext& context) override {
     registry_.SetState("starting");
@@ -78,12 +104,16 @@ class TrainingMonitorCallback : public train::Callback {
     window_.clear();
     published_ = {};
     program_ = nullptr;
+    epoch_began_ = registry_.clock()->Seconds();
+    const std::lock_guard lock(live_mutex_);
+    live_ = live;
     return absl::OkStatus();
   }
 
   absl::Status EpochBegin(TrainingContext& context, const Position& position) override {
     registry_.SetState("training");
     previous_finished_ = 0;  // validation and callbacks in between are no part of a step
+    epoch_began_ = registry_.clock()->Seconds();
     SetPosition(context, position);
     SetLearningRate(context.live());
     return absl::OkStatus();
@@ -94,9 +124,9 @@ class TrainingMonitorCallback : public train::Callback {
     const LiveTraining* live = context.live();
     if (live == nullptr) return absl::OkStatus();
     const train::LastExecution& last = live->last_execution();
-    steps_.Add(static_cast<double>(last.steps));
-    examples_.Add(static_cast<double>(last.examples));
-    executions_.Add(1);
+    new_steps_ += last.steps;
+    new_examples_ += last.examples;
+    ++new_executions_;
     if (previous_finished_ > 0 && last.steps > 0) {
       registry_.step_durations().Record(
           (last.finished - previous_finished_) / static_cast<double>(last.steps), last.steps);
@@ -128,6 +158,11 @@ class TrainingMonitorCallback : public train::Callback {
   }
 
   absl::Status TrainEnd(TrainingContext& context) override {
+    {
+      const std::lock_guard lock(live_mutex_);
+      live_ = nullptr;
+    }
+    AddSteps();
     const char* state = context.failed()        ? "failed"
                         : context.interrupted() ? "interrupted"
                                                 : "ended";
@@ -183,28 +218,45 @@ class TrainingMonitorCallback : public train::Callback {
     SetPosition(context, position);
     SetLogs(logs);
     SetLearningRate(&live);
-    const Totals now{.stats = live.StatsSoFar(),
-                     .infeed = live.InfeedSeconds(),
-                     .examples = examples_.value(),
-                     .durations = registry_.step_durations().Counts()};
+    AddSteps();
+    Totals now{.stats = live.StatsSoFar(),
+               .infeed = live.InfeedSeconds(),
+               .examples = examples_.value(),
+               .durations = registry_.step_durations().Counts(),
+               .time = registry_.clock()->Seconds(),
+               .pipeline = live.Pipeline()};
     AddTotals(now);
     // The beginning of the window: the latest totals that are as old as the window, or the oldest.
     while (window_.size() > 1 &&
            now.stats.seconds - window_[1].stats.seconds >= options_.window_seconds) {
       window_.pop_front();
     }
-    const Totals begin = window_.empty() ? Totals() : window_.front();
-    window_.push_back(now);
+    // Reading the kernel's files takes longer than everything else here.
+    if (now.time - memory_read_ >= kMemorySeconds) {
+      memory_read_ = now.time;
+      load_ = LoadOfHost();
+      SetMemory(live);
+    }
+    const Totals none;
+    const Totals& begin = window_.empty() ? none : window_.front();
     LiveNumbers numbers{
         .recent = Difference(now.stats, begin.stats),
         .cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
+        .load = load_,
         .device_shares_cores = live.strategy().client().platform() == "cpu",
-        .pipeline = live.Pipeline()};
+        .pipeline = RecentPipeline(now, begin)};
     SetRecent(now, begin, live, numbers);
-    if (numbers.pipeline.has_value()) SetPipeline(*numbers.pipeline);
-    SetMemory(live);
+    if (now.pipeline.has_value()) SetPipeline(*now.pipeline);
     registry_.SetWords(Words(numbers));
     registry_.Sample();
+    window_.push_back(std::move(now));
+  }
+
+  // Counts of steps are added here, not by every step: that would be three locked instructions.
+  void AddSteps() {
+    steps_.Add(static_cast<double>(std::exchange(new_steps_, 0)));
+    examples_.Add(static_cast<double>(std::exchange(new_examples_, 0)));
+    executions_.Add(static_cast<double>(std::exchange(new_executions_, 0)));
   }
 
   void AddTotals(const Totals& now) {
@@ -214,7 +266,7 @@ class TrainingMonitorCallback : public train::Callback {
       registry_.Get("penstock_idle_seconds_total", cause).Add(added.*seconds);
     }
     registry_.Get("penstock_infeed_seconds_total").Add(now.infeed - published_.infeed);
-    published_ = now;
+    published_ = {.stats = now.stats, .infeed = now.infeed};
   }
 
   void SetRecent(const Totals& now, const Totals& begin, const LiveTraining& live,
@@ -231,7 +283,8 @@ class TrainingMonitorCallback : public train::Callback {
     registry_.Get("penstock_examples_per_second").Set(numbers.examples_per_second);
     const DurationCounts durations = now.durations.Since(begin.durations);
     if (durations.count() > 0) {
-      registry_.Get("penstock_step_p50_seconds").Set(durations.Quantile(0.5));
+      median_ = durations.Quantile(0.5);
+      registry_.Get("penstock_step_p50_seconds").Set(median_);
       registry_.Get("penstock_step_p99_seconds").Set(durations.Quantile(0.99));
     }
     SetCost(live);
@@ -303,6 +356,8 @@ class TrainingMonitorCallback : public train::Callback {
     }
   }
 
+  static constexpr double kMemorySeconds = 1;
+
   Registry& registry_;
   const TrainingMonitorOptions options_;
   Number& steps_ = registry_.Get("penstock_steps_total");
@@ -311,9 +366,15 @@ class TrainingMonitorCallback : public train::Callback {
   Number& since_step_ = registry_.Get("penstock_seconds_since_step");
   int refresher_ = 0;
   std::atomic<double> last_finished_ = 0;  // read by other threads
-  double previous_finished_ = 0;           // of this epoch; 0: none
+  // Read by other threads: when the epoch began, and the median of a step's time.
+  std::atomic<double> epoch_began_ = 0, median_ = 0;
+  std::mutex live_mutex_;
+  const LiveTraining* live_ = nullptr;  // guarded by live_mutex_; null before and after a training
+  double previous_finished_ = 0;        // of this epoch; 0: none
+  int64_t new_steps_ = 0, new_examples_ = 0, new_executions_ = 0;  // not yet added
   double next_publish_ = 0;
   double compile_began_ = 0;
+  double memory_read_ = -kMemorySeconds, load_ = 0;
   std::deque<Totals> window_;
   Totals published_;
   runtime::Executable* program_ = nullptr;

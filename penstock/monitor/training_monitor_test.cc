@@ -228,15 +228,45 @@ TEST(TrainingMonitorTest, KnowsNoPeakOfACpu) {
 
 TEST(TrainingMonitorTest, SaysHowLongThereWasNoStep) {
   base::FakeClock clock;
+  clock.Advance(5);
   Registry registry(&clock);
-  ASSERT_TRUE(Train(registry, {.clock = &clock}).ok());
+  const auto monitor = TrainingMonitor(registry);
+  auto trainer = SmallTrainer({.clock = &clock});
+  ASSERT_TRUE((*trainer)->Fit(Batches(), {.callbacks = {monitor}}).ok());
   clock.Advance(30);
   const Snapshot s = registry.Take();
-  // A fake clock that starts at 0: no time of a step is known.
   const double* since = s.Find("penstock_seconds_since_step");
-  if (since != nullptr) {
-    EXPECT_EQ(*since, 30);
+  ASSERT_THAT(since, NotNull());
+  EXPECT_EQ(*since, 30);
+  EXPECT_THAT(s.words, Not(HasSubstr("no step"))) << "the training has ended";
+}
+
+// Reads the registry in the middle of a callback that takes a minute, of one execution.
+class SlowCallback : public train::Callback {
+ public:
+  SlowCallback(base::FakeClock& clock, Registry& registry) : clock_(clock), registry_(registry) {}
+  absl::Status BatchEnd(train::TrainingContext&, const train::Position& position,
+                        const train::Logs&) override {
+    if (position.step != 3) return absl::OkStatus();
+    clock_.Advance(60);
+    words = registry_.Take().words;
+    return absl::OkStatus();
   }
+
+  std::string words;
+
+ private:
+  base::FakeClock& clock_;
+  Registry& registry_;
+};
+
+TEST(TrainingMonitorTest, SaysWhileNothingMovesWhatTheHostDoes) {
+  base::FakeClock clock;
+  clock.Advance(5);
+  Registry registry(&clock);
+  const auto slow = std::make_shared<SlowCallback>(clock, registry);
+  ASSERT_TRUE(Train(registry, {.clock = &clock}, {.callbacks = {slow}}).ok());
+  EXPECT_EQ(slow->words, "no step has ended for 60 s: running callbacks");
 }
 
 TEST(TrainingMonitorTest, MayEndBeforeTheRegistryIsRead) {

@@ -8,8 +8,6 @@
 namespace penstock::monitor {
 namespace words_test {
 
-using ::testing::StartsWith;
-
 // 10 seconds at 1000 images a second, of which the devices waited 41 % for data. Decoding one image
 // takes 3 ms of a core.
 LiveNumbers DecodeBound() {
@@ -47,7 +45,9 @@ TEST(WordsTest, FindsSlowStorage) {
   LiveNumbers live = DecodeBound();
   live.pipeline->stages[1].busy_seconds = 0.5;
   live.pipeline->stages[0].wait_input_seconds = 9.5;
-  EXPECT_THAT(Words(live), StartsWith("idle 41 %, waiting for data: the throughput of the disk"));
+  EXPECT_EQ(Words(live),
+            "idle 41 %, waiting for data: storage is too slow (FromShards(8 files) waits for it "
+            "95 % of the time)");
 }
 
 TEST(WordsTest, BlamesNoStageIfAllAreIdle) {
@@ -59,7 +59,28 @@ TEST(WordsTest, BlamesNoStageIfAllAreIdle) {
 TEST(WordsTest, NamesDecodingIfCoresAreNotTheReason) {
   LiveNumbers live = DecodeBound();
   live.cores = 8;
-  EXPECT_EQ(Words(live), "idle 41 %, waiting for data: decoding is the bottleneck");
+  EXPECT_EQ(Words(live),
+            "idle 41 %, waiting for data: decoding is the bottleneck (DecodeImage(\"image\"), busy "
+            "100 %)");
+}
+
+// A function of the user's is neither shuffling nor batching, which the doctor's rules know.
+TEST(WordsTest, NamesAStageThatTheRulesDoNotKnow) {
+  LiveNumbers live = DecodeBound();
+  live.pipeline->stages[1].busy_seconds = 3;
+  live.pipeline->stages.push_back({.stage = "Map(1 column)", .elements = 10000});
+  live.pipeline->stages.back().busy_seconds = 9.7;
+  live.pipeline->stages.back().inputs = {2};
+  EXPECT_EQ(Words(live),
+            "idle 41 %, waiting for data: Map(1 column) is the bottleneck, busy 97 % of the time");
+}
+
+// A pipeline that runs on a worker has the worker's cores.
+TEST(WordsTest, CountsTheCoresOfTheMachineThatRunsThePipeline) {
+  LiveNumbers live = DecodeBound();
+  live.cores = 64;
+  live.pipeline->cores = 3;
+  EXPECT_EQ(Words(live), "idle 41 %, waiting for data: decoding needs 2.0 cores more");
 }
 
 TEST(WordsTest, NamesTheLargestCause) {
@@ -68,13 +89,37 @@ TEST(WordsTest, NamesTheLargestCause) {
   live.recent = {.seconds = 10, .idle_data = 0.1, .idle_host = 0.1};
   EXPECT_EQ(Words(live), "the devices are busy 98 % of the time");
   live.recent.idle_compile = 5;
-  EXPECT_EQ(Words(live), "idle 52 %, compiling");
+  EXPECT_EQ(Words(live), "idle 52 %, compiling: 5 s of the last 10 s");
   live.recent = {.seconds = 10, .idle_callbacks = 2};
-  EXPECT_EQ(Words(live), "idle 20 %, running callbacks: save and log less often");
+  EXPECT_EQ(Words(live),
+            "idle 20 %, running callbacks: 2 s of the last 10 s; save and log less often");
   live.recent = {.seconds = 10, .idle_host = 3};
   EXPECT_EQ(Words(live), "idle 30 %, dispatching: raise steps_per_execution, or set it to auto");
+  live.recent = {.seconds = 10, .idle_host = 3, .steps = 10000, .executions = 10000};
+  EXPECT_EQ(Words(live),
+            "idle 30 %, dispatching: 0.3 ms per execution of 1 step; raise steps_per_execution, or "
+            "set it to auto");
+  live.recent.executions = 2000;
+  live.cores = 2;
+  live.load = 9.25;
+  EXPECT_EQ(Words(live),
+            "idle 30 %, dispatching: 1.5 ms per execution of 5 steps; other work slows this host "
+            "down, whose load is 9.2 on 2 cores");
   live.recent = {.seconds = 10, .idle_data = 3};
   EXPECT_EQ(Words(live), "idle 30 %, waiting for data");
+}
+
+TEST(WordsTest, SaysThatNoStepEndsAndWhatTheHostWaitsFor) {
+  using train::HostWork;
+  EXPECT_EQ(StalledWords(HostWork::kData, 40, 0.1), "no step has ended for 40 s: waiting for data");
+  EXPECT_EQ(StalledWords(HostWork::kCompile, 75.2, 0), "no step has ended for 75 s: compiling");
+  EXPECT_EQ(StalledWords(HostWork::kWait, 12, 0.1),
+            "no step has ended for 12 s: the devices are running one");
+  EXPECT_EQ(StalledWords(HostWork::kCallback, 12, 0.1),
+            "no step has ended for 12 s: running callbacks");
+  EXPECT_EQ(StalledWords(HostWork::kData, 9, 0.1), "") << "nothing unusual yet";
+  EXPECT_EQ(StalledWords(HostWork::kWait, 40, 5), "") << "long steps";
+  EXPECT_EQ(StalledWords(HostWork::kExcluded, 400, 0.1), "") << "a validation";
 }
 
 TEST(WordsTest, IsOneSentenceWhateverTheNumbers) {
