@@ -16,6 +16,8 @@
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
 #include "penstock/keras/keras.h"
+#include "penstock/train/callbacks/event_writer.h"
+#include "penstock/train/callbacks/summaries.h"
 
 namespace penstock::cli {
 namespace {
@@ -29,6 +31,9 @@ class Evaluate : public Command {
         "--confusion", confusion_,
         "HTML file to write: confusion matrix, worst mistakes with their images, precision, "
         "recall and F1 score of each class");
+    options.Add("--tensorboard,--log-dir", tensorboard_,
+                "Folder for a TensorBoard event file: accuracy, log loss, mean F1 score, confusion "
+                "matrix");
     device_.Describe(options);
     options.AddFlag("--json", json_, "Print JSON");
   }
@@ -39,10 +44,14 @@ class Evaluate : public Command {
       PENSTOCK_RETURN_IF_ERROR(
           base::WithContext(io::CheckWritableFile(fs, confusion_), "--confusion"));
     }
+    if (!tensorboard_.empty()) {
+      PENSTOCK_RETURN_IF_ERROR(
+          base::WithContext(io::CheckWritableFolder(fs, tensorboard_), "--tensorboard"));
+    }
     PENSTOCK_ASSIGN_OR_RETURN(const TestTimeViews views, classifier_.Views());
     PENSTOCK_RETURN_IF_ERROR(FindShards(shards_.data).status());
-    const bool by_probabilities =
-        !confusion_.empty() || views.count() > 1 || classifier_.models.size() > 1;
+    const bool by_probabilities = !confusion_.empty() || !tensorboard_.empty() ||
+                                  views.count() > 1 || classifier_.models.size() > 1;
     return by_probabilities ? RunByProbabilities(fs) : RunByMetrics();
   }
 
@@ -101,12 +110,36 @@ class Evaluate : public Command {
                                                             .class_name = name,
                                                             .title = ModelNames()})));
     }
+    if (!tensorboard_.empty()) PENSTOCK_RETURN_IF_ERROR(WriteEvents(classifier, confusion));
     if (json_) {
       PrintJson(ToJson(classifier, confusion, mistakes));
     } else {
       PrintScores(classifier, confusion);
     }
     return absl::OkStatus();
+  }
+
+  // One event of step 0 beside those that a training writes of its validation.
+  absl::Status WriteEvents(const Classifier& classifier, const Confusion& confusion) const {
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const auto events,
+        train::EventWriter::Open({.folder = io::JoinPath(tensorboard_, "validation")}));
+    std::string summary = train::ScalarSummary({{"evaluation_accuracy", confusion.accuracy()},
+                                                {"evaluation_log_loss", confusion.log_loss()},
+                                                {"evaluation_f1", confusion.Macro().f1}});
+    const int64_t classes = confusion.classes();
+    if (classes <= kMostClassesDrawn) {
+      base::Array counts = base::Array::Zeros(base::DType::kI64, {classes, classes});
+      for (const auto& [pair, count] : confusion.counts()) {
+        counts.mutable_data<int64_t>()[pair.first * classes + pair.second] = count;
+      }
+      PENSTOCK_ASSIGN_OR_RETURN(
+          const std::string matrix,
+          train::ConfusionSummary("confusion", counts, classifier.class_names()));
+      absl::StrAppend(&summary, matrix);
+    }
+    PENSTOCK_RETURN_IF_ERROR(events->Append(0, summary));
+    return events->Flush();
   }
 
   // One pass over the data.
@@ -204,10 +237,11 @@ class Evaluate : public Command {
   }
 
   static constexpr size_t kMostMistakes = 48;
+  static constexpr int64_t kMostClassesDrawn = 4096;
 
   ClassifierFlags classifier_;
   ShardOptions shards_;
-  std::string confusion_;
+  std::string confusion_, tensorboard_;
   DeviceOptions device_;
   bool json_ = false;
 };

@@ -133,6 +133,23 @@ class EvaluateOptionsTest : public testing::CommandFixture {
                        HasSubstr("--confusion"));
            EXPECT_EQ(Bytes(Path("kept.html")), "kept");
          }},
+        {"--tensorboard",
+         [this] {
+           EXPECT_EQ(Result({"--tensorboard", Path("board")})["accuracy"], 23 / 24.0);
+           EXPECT_EQ(Result({"--log-dir", Path("board")})["accuracy"], 23 / 24.0);
+           std::string events;
+           int files = 0;
+           for (const auto& file : std::filesystem::directory_iterator(Path("board/validation"))) {
+             events += Bytes(file.path().string());
+             ++files;
+           }
+           EXPECT_EQ(files, 2);
+           EXPECT_THAT(events, AllOf(HasSubstr("evaluation_log_loss"), HasSubstr("confusion/image"),
+                                     HasSubstr("| dark | 1 | 12 |")));
+           std::ofstream(Path("file")) << "kept";
+           EXPECT_THAT(Error({"--tensorboard", Path("file/board"), "--model", "none"}),
+                       HasSubstr("--tensorboard"));
+         }},
         {"--device",
          [this] {
            EXPECT_THAT(Error({"--device", "abacus"}), HasSubstr("abacus"));

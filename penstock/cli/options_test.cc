@@ -155,7 +155,7 @@ TEST(AllOptionsOfAllCommands, EnforceRangesOfNumbers) {
     }
   }
   EXPECT_GT(integers, 30);
-  EXPECT_EQ(ranges, 1);
+  EXPECT_EQ(ranges, 2);
   EXPECT_GT(numbers, 4);
 }
 

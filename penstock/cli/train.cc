@@ -22,6 +22,7 @@
 #include "penstock/cli/training/augmentation.h"
 #include "penstock/cli/training/checkpoints.h"
 #include "penstock/cli/training/detached.h"
+#include "penstock/cli/training/event_files.h"
 #include "penstock/cli/training/follow_training.h"
 #include "penstock/cli/training/recipe.h"
 #include "penstock/cli/training/run_record.h"
@@ -197,7 +198,6 @@ class Train : public Command {
                      ". Other formats (docs/guide/files.md) hold the weights"));
     checkpoints_.Describe(options);
     options.Add("--csv-log", csv_log_, "CSV file for the loss and metrics of each epoch");
-    options.Add("--tensorboard", tensorboard_, "Folder for TensorBoard's event files");
     monitor_.Describe(options);
     options.Add("--dump-hlo", device_.dump_hlo,
                 "Folder for the StableHLO and the compiled HLO of each program; default: "
@@ -210,6 +210,7 @@ class Train : public Command {
         .Range(1, uint64_t{1} << 40)
         .ShowDefault()
         .Needs("--profile");
+    event_files_.Describe(options);
   }
 
   absl::StatusOr<nn::Network> MakeNetwork(const ShardFacts& facts,
@@ -279,7 +280,8 @@ class Train : public Command {
     if (!validation_.empty()) fit.validation_data = &validation;
     PENSTOCK_ASSIGN_OR_RETURN(fit.class_weight, recipe_.ClassWeights(shards_.data));
     PENSTOCK_RETURN_IF_ERROR(checkpoints_.CatchTermination());
-    fit.callbacks = Callbacks(transfer_.first_stage(), /*log=*/!second_has_begun);
+    fit.callbacks =
+        Callbacks(transfer_.first_stage(), /*log=*/!second_has_begun, setup.model, validation);
     fit.profile = Profile();
     PENSTOCK_ASSIGN_OR_RETURN(train::History history, FitFrozen(setup, fit));
     if (!transfer_.has_second_stage()) return history;
@@ -301,7 +303,7 @@ class Train : public Command {
         Compile(setup.model, setup.client, steps, transfer_.second_stage_factor()));
     fit.initial_epoch = fit.epochs;
     fit.epochs = epochs_;
-    fit.callbacks = Callbacks(transfer_.second_stage(), /*log=*/true);
+    fit.callbacks = Callbacks(transfer_.second_stage(), /*log=*/true, setup.model, validation);
     fit.profile = std::nullopt;
     PENSTOCK_ASSIGN_OR_RETURN(const train::History second, setup.model.Fit(setup.dataset, fit));
     if (patience_ > 0 && !second.interrupted && Lowest(history) < Lowest(second)) {
@@ -388,9 +390,10 @@ class Train : public Command {
     if (!csv_log_.empty()) {
       PENSTOCK_RETURN_IF_ERROR(base::WithContext(train::CheckCsvLog(csv_log_), "--csv-log"));
     }
+    PENSTOCK_RETURN_IF_ERROR(
+        event_files_.Check(!validation_.empty(), !transfer_.features_folder().empty()));
     for (const auto& [option, folder] :
-         {std::pair("--tensorboard", &tensorboard_), std::pair("--profile", &profile_),
-          std::pair("--dump-hlo", &device_.dump_hlo),
+         {std::pair("--profile", &profile_), std::pair("--dump-hlo", &device_.dump_hlo),
           std::pair("--cache-features", &transfer_.features_folder())}) {
       if (folder->empty()) continue;
       PENSTOCK_RETURN_IF_ERROR(base::WithContext(io::CheckWritableFolder(fs, *folder), option));
@@ -505,7 +508,10 @@ class Train : public Command {
   }
 
   // `stage`: name of a folder for the checkpoints of a stage; empty: there is one stage.
-  std::vector<std::shared_ptr<train::Callback>> Callbacks(const std::string& stage, bool log) {
+  // `model`, `validation`: what the confusion matrix is of; they outlive the callbacks.
+  std::vector<std::shared_ptr<train::Callback>> Callbacks(const std::string& stage, bool log,
+                                                          keras::Model& model,
+                                                          const data::Dataset& validation) {
     std::vector<std::shared_ptr<train::Callback>> callbacks{train::TerminateOnNan()};
     // Validation, and the weights that --early-stopping keeps, are those of the averages.
     if (recipe_.averages()) callbacks.push_back(train::SwapEMAWeights({.swap_on_epoch = true}));
@@ -520,7 +526,9 @@ class Train : public Command {
       const bool append = transfer_.has_second_stage() && stage == transfer_.second_stage();
       callbacks.push_back(train::CsvLogger({.path = csv_log_, .append = append}));
     }
-    if (!tensorboard_.empty()) callbacks.push_back(train::TensorBoard({.folder = tensorboard_}));
+    if (auto events = event_files_.Callback(model, validation)) {
+      callbacks.push_back(std::move(events));
+    }
     return callbacks;
   }
 
@@ -553,10 +561,11 @@ class Train : public Command {
   std::string policy_ = "float32", matmul_precision_ = "default";
   int64_t shuffle_ = 10000;
   uint64_t seed_ = 0;
-  std::string config_, save_, csv_log_, tensorboard_, profile_;
+  std::string config_, save_, csv_log_, profile_;
   IntegerRange profile_steps_ = {.first = 1, .last = 200};
   FindLearningRateFlags find_learning_rate_;
   MonitorFlags monitor_;
+  EventFiles event_files_;
   bool json_ = false, detach_ = false;
   int failure_code_ = kFailed;
 };

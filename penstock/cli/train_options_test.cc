@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include <sys/stat.h>
 
 #include "penstock/base/array.h"
 #include "penstock/cli/testing/command_fixture.h"
@@ -101,9 +102,31 @@ class TrainOptionsTest : public testing::CommandFixture {
     return files;
   }
 
+  // All bytes of the files of a folder.
+  std::string BytesIn(const std::string& folder) const {
+    std::string all;
+    for (const auto& entry : std::filesystem::directory_iterator(Path(folder))) {
+      all += Bytes(entry.path().string());
+    }
+    return all;
+  }
+  static int CountIn(const std::string& text, const std::string& part) {
+    int found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++found;
+    return found;
+  }
+
   // Returns for each option a function that tests its effect.
   std::map<std::string, std::function<void()>> Effects() {
     const Json base = History({});
+    // What TensorBoard shows of a training; an epoch has 3 steps.
+    EXPECT_EQ(History({"--tensorboard", Path("board"), "--histogram-freq", "1", "--write-grads",
+                       "--write-images", "--update-freq", "2", "--steps-per-execution", "1",
+                       "--write-steps-per-second", "--profile-batch", "2-3"}),
+              base)
+        << "the training stays the same";
+    const std::string board = BytesIn("board/train");
     const auto differs = [this, base](const std::string& option, const std::string& value) {
       return [this, base, option, value] { EXPECT_NE(History({option, value}), base) << option; };
     };
@@ -414,9 +437,64 @@ class TrainOptionsTest : public testing::CommandFixture {
            EXPECT_THAT(error, AllOf(HasSubstr("log.csv"), ::testing::Not(HasSubstr("TOPSECRET"))));
          }},
         {"--tensorboard",
+         [this, board] {
+           EXPECT_THAT(board, AllOf(HasSubstr("epoch_loss"), HasSubstr("VarHandleOp"),
+                                    HasSubstr("graph_run_metadata_graph")));
+           // Known before the training: a file, or a FIFO, where a folder has to be.
+           std::ofstream(Path("file")) << "kept";
+           std::filesystem::create_directory(Path("blocked"));
+           std::ofstream(Path("blocked/train")) << "kept";
+           ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
+           for (const char* folder : {"file", "file/board", "blocked", "fifo", "fifo/board"}) {
+             EXPECT_THAT(Error({"--tensorboard", Path(folder), "--model", "none"}),
+                         HasSubstr("--tensorboard: cannot create"))
+                 << folder;
+           }
+         }},
+        {"--histogram-freq",
+         [this, board] {
+           EXPECT_EQ(CountIn(board, "hidden1/kernel/histogram"), 2);
+           EXPECT_THAT(Error({"--histogram-freq", "1"}), HasSubstr("--tensorboard"));
+         }},
+        {"--write-grads",
+         [this, board] {
+           EXPECT_EQ(CountIn(board, "hidden1/kernel_grad/histogram"), 2);
+           EXPECT_THAT(
+               Error({"--tensorboard", Path("b"), "--histogram-freq", "0", "--write-grads"}),
+               HasSubstr("need a --histogram-freq of 1 or more"));
+         }},
+        {"--write-images", [board] { EXPECT_THAT(board, HasSubstr("hidden1/kernel/image/0")); }},
+        {"--no-write-graph",
          [this] {
-           History({"--tensorboard", Path("board")});
-           EXPECT_GT(FilesIn("board"), 0u);
+           History({"--log-dir", Path("plain"), "--no-write-graph"});
+           const std::string plain = BytesIn("plain/train");
+           EXPECT_THAT(plain, HasSubstr("epoch_loss"));
+           for (const char* part : {"VarHandleOp", "graph_run", "/histogram", "batch_loss"}) {
+             EXPECT_EQ(CountIn(plain, part), 0) << part;
+           }
+         }},
+        {"--update-freq",
+         [board] {
+           EXPECT_EQ(CountIn(board, "batch_loss"), 3) << "every second one of six steps";
+         }},
+        {"--write-steps-per-second",
+         [board] { EXPECT_EQ(CountIn(board, "epoch_steps_per_second"), 2); }},
+        {"--profile-batch",
+         [this] {
+           EXPECT_TRUE(std::filesystem::exists(Path("board/plugins/profile")));
+           EXPECT_THAT(Error({"--tensorboard", Path("b"), "--profile-batch", "2-3", "--profile",
+                              Path("p")}),
+                       HasSubstr("excludes"));
+         }},
+        {"--confusion-matrix",
+         [this] {
+           EXPECT_THAT(Error({"--tensorboard", Path("b"), "--confusion-matrix"}),
+                       HasSubstr("--confusion-matrix needs --validation"));
+           History({"--log-dir", Path("matrix"), "--validation", Path("shards/*.tfrec"),
+                    "--confusion-matrix", "--epochs", "8"});
+           EXPECT_THAT(BytesIn("matrix/validation"),
+                       AllOf(HasSubstr("confusion/image"), HasSubstr("| bright | 12 | 0 |"),
+                             HasSubstr("| dark | 0 | 12 |")));
          }},
         {"--dump-hlo",
          [this] {
@@ -469,7 +547,10 @@ class TrainOptionsTest : public testing::CommandFixture {
          [this] {
            EXPECT_THAT(Run({"--monitor", "127.0.0.1:0"}).err,
                        HasSubstr("monitor: http://127.0.0.1:"));
-           EXPECT_THAT(Error({"--monitor", "nowhere"}), HasSubstr("--monitor: "));
+           for (const char* wrong : {"nowhere", "nowhere.invalid:6006", "127.0.0.1"}) {
+             EXPECT_THAT(Error({"--monitor", wrong, "--model", "none"}),
+                         HasSubstr("--monitor: \"" + std::string(wrong) + "\" is no address"));
+           }
          }},
         {"--monitor-profiler",
          [this] {
