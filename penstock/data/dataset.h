@@ -568,6 +568,12 @@ class Dataset {
   // not fit into three quarters of the memory budget are no error: they are not kept, and the first
   // epoch of the input is read again in each pass. A folder of that name is "./worker".
   //
+  // Cache("device") keeps them in the memory of the devices that train, of this process or of a worker: read
+  // once, as long as the dataset exists. Batches are gathered there, so only stages that choose elements may
+  // follow (Shuffle, Take, Skip, Shard, Repeat, Batch, Prefetch). What does not fit is an error. Numbers of one
+  // shape only. Other readers get the elements of the first epoch, which are read in each pass. A folder of
+  // that name is "./device".
+  //
   // With memory_first as well, a pass in which the elements fill three quarters of the memory
   // budget frees them, the next pass stores them in the folder, and later passes read them from
   // there.

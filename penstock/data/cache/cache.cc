@@ -10,6 +10,7 @@
 #include "penstock/base/status.h"
 #include "penstock/data/cache/cache_folder.h"
 #include "penstock/data/cache/cached_rows.h"
+#include "penstock/data/cache/device_cache.h"
 #include "penstock/data/dataset.h"
 #include "penstock/data/stage.h"
 
@@ -196,8 +197,8 @@ class ReadCacheNode : public Node {
   int64_t row_ = 0;
 };
 
-// Dataset::Cache's name for the memory of the process that runs the devices.
-constexpr char kAtWorker[] = "worker";
+// Dataset::Cache's names for the memory of the process that runs the devices, and for that of the devices.
+constexpr char kAtWorker[] = "worker", kOnDevice[] = "device";
 
 class CacheStage : public Stage {
  public:
@@ -214,7 +215,8 @@ class CacheStage : public Stage {
   absl::string_view name() const override { return "Cache"; }
   absl::Status WriteFields(StageFields& out) const override {
     return WriteCacheFields(out, folder_ == nullptr ? "" : folder_->Parameters(),
-                            /*memory_first=*/folder_ != nullptr, at_worker_);
+                            /*memory_first=*/folder_ != nullptr,
+                            at_worker_ ? CacheHome::kWorker : CacheHome::kHere);
   }
   bool keeps_rows() const override { return at_worker_; }
   std::string Parameters() const override {
@@ -283,6 +285,7 @@ std::unique_ptr<Node> MakeReadCacheNode(const NodeContext& context,
 Dataset Dataset::Cache(std::string folder, CacheOptions options) const {
   if (folder.empty()) return Then(std::make_shared<CacheStage>(*this, nullptr, false));
   if (folder == kAtWorker) return Then(std::make_shared<CacheStage>(*this, nullptr, true));
+  if (folder == kOnDevice) return Then(MakeDeviceCache());
   auto in_folder = MakeCacheFolder(*this, std::move(folder));
   if (!options.memory_first) return Then(std::move(in_folder));
   return Then(std::make_shared<CacheStage>(*this, std::move(in_folder), false));

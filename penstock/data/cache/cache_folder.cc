@@ -306,13 +306,14 @@ struct CacheFields {
   std::string folder = {};
   bool memory_first = false;
   int64_t shard_bytes = SnapshotOptions().shard_bytes;
-  bool at_worker = false;
+  bool at_worker = false, on_device = false;
 };
 void Fields(StageFields& f, CacheFields& p) {
   f.Writes(&p.folder);
   f.Value("memory_first", &p.memory_first);
   f.Value("shard_bytes", &p.shard_bytes);
   f.Value("at_worker", &p.at_worker);
+  f.Value("on_device", &p.on_device);
 }
 
 class CacheFolderStage : public Stage {
@@ -421,17 +422,19 @@ absl::StatusOr<Dataset> ReadSnapshot(StageFields& in, std::vector<Dataset> input
 }
 
 absl::Status WriteCacheFields(StageFields& out, std::string folder, bool memory_first,
-                              bool at_worker) {
-  return Write(
-      out, CacheFields{
-               .folder = std::move(folder), .memory_first = memory_first, .at_worker = at_worker});
+                              CacheHome home) {
+  return Write(out, CacheFields{.folder = std::move(folder),
+                                .memory_first = memory_first,
+                                .at_worker = home == CacheHome::kWorker,
+                                .on_device = home == CacheHome::kDevice});
 }
 
 absl::StatusOr<Dataset> ReadCache(StageFields& in, std::vector<Dataset> inputs) {
   PENSTOCK_ASSIGN_OR_RETURN(auto p, Read<CacheFields>(in));
   if (p.at_worker) return inputs[0].Cache("worker");
+  if (p.on_device) return inputs[0].Cache("device");
   // A folder of that name was written as a path.
-  if (p.folder == "worker") p.folder = "./worker";
+  if (p.folder == "worker" || p.folder == "device") p.folder = absl::StrCat("./", p.folder);
   return inputs[0].Cache(std::move(p.folder), {.memory_first = p.memory_first});
 }
 

@@ -11,8 +11,11 @@ namespace penstock::data {
 
 std::shared_ptr<const Stage> MakeCacheFolder(const Dataset& input, std::string folder);
 
+// Where a Cache without a folder keeps its elements: this process, Cache("worker"), Cache("device").
+enum class CacheHome { kHere, kWorker, kDevice };
+
 // Stage::WriteFields of every Cache. folder: empty in memory.
 absl::Status WriteCacheFields(StageFields& out, std::string folder, bool memory_first,
-                              bool at_worker);
+                              CacheHome home);
 
 }  // namespace penstock::data

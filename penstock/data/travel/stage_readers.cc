@@ -25,6 +25,7 @@ PENSTOCK_STAGE(RandomSeed);
 PENSTOCK_STAGE(Range);
 PENSTOCK_STAGE(Rebatch);
 PENSTOCK_STAGE(Repeat);
+PENSTOCK_STAGE(RowNumbers);
 PENSTOCK_STAGE(Sample);
 PENSTOCK_STAGE(Shard);
 PENSTOCK_STAGE(Shuffle);
@@ -60,6 +61,7 @@ const StageReader* FindStageReader(absl::string_view stage) {
       {"Range", 0, &ReadRange},
       {"Rebatch", 1, &ReadRebatch},
       {"Repeat", 1, &ReadRepeat},
+      {"RowNumbers", 0, &ReadRowNumbers},
       {"Sample", StageReader::kSeveral, &ReadSample},
       {"Shard", 1, &ReadShard},
       {"Shuffle", 1, &ReadShuffle},
