@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 
 #include "penstock/base/available_memory.h"
 
@@ -42,15 +41,11 @@ FeedPorts FeedPortsOf(const nn::Network& network) {
   return ports;
 }
 
-namespace {
-
 std::vector<runtime::Device> DevicesOf(const Strategy& strategy) {
   std::vector<runtime::Device> devices;
   for (int r = 0; r < strategy.num_replicas(); ++r) devices.push_back(strategy.device(r));
   return devices;
 }
-
-}  // namespace
 
 Feed::Feed(std::unique_ptr<data::Iterator> iterator, const nn::Network& network,
            const Strategy& strategy, Options options)
@@ -88,130 +83,25 @@ absl::StatusOr<bool> Feed::Read() {
   return true;
 }
 
-namespace {
-
-bool Has(const std::vector<std::string>& list, const std::string& name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
-
-absl::Status Unclear(absl::string_view what, const std::vector<std::string>& present) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(what, "; the batch's columns are ", absl::StrJoin(present, ", ")));
-}
-
-// The ports' names, if there are columns of all of them; else none.
-std::vector<std::string> NamedAsPorts(const std::vector<std::string>& ports,
-                                      const std::vector<std::string>& present) {
-  for (const std::string& port : ports) {
-    if (!Has(present, port)) return {};
-  }
-  return ports;
-}
-
-// Default column of the examples' weights.
-constexpr char kSampleWeight[] = "sample_weight";
-// Made here from the labels, for class weights.
-constexpr char kClassWeight[] = "class weight";
-
-}  // namespace
-
-absl::StatusOr<std::vector<std::string>> Feed::InputNames(
-    const std::vector<std::string>& present) const {
-  const std::vector<std::string>& ports = ports_.inputs;
-  std::vector<std::string> names = options_.columns.inputs;
-  if (names.empty()) names = NamedAsPorts(ports, present);
-  const size_t weights = Has(present, kSampleWeight) ? 1 : 0;
-  if (names.empty() && ports.size() == 1 &&
-      (present.size() == 2 + weights || (present.size() == 1 && !options_.with_labels))) {
-    names.push_back(present[0]);
-  }
-  if (names.empty()) {
-    return Unclear(
-        "it is not clear which columns are the network's inputs; say so with Columns.inputs",
-        present);
-  }
-  if (names.size() != ports.size()) {
-    return Unclear(absl::StrCat("the network has ", ports.size(), " inputs, Columns.inputs names ",
-                                names.size()),
-                   present);
-  }
-  return names;
-}
-
-absl::StatusOr<std::vector<std::string>> Feed::LabelNames(
-    const std::vector<std::string>& present) const {
-  const std::vector<std::string>& ports = ports_.outputs;
-  std::vector<std::string> names = options_.columns.labels;
-  if (names.empty() && ports.size() > 1) names = NamedAsPorts(ports, present);
-  if (names.empty() && ports.size() == 1) {
-    for (const std::string& name : present) {
-      const bool weight = name == kSampleWeight || Has(options_.columns.sample_weights, name);
-      if (!weight && !Has(names_, name)) names.push_back(name);
-    }
-    if (names.empty()) return Unclear("there is no column left to be the label", present);
-    if (names.size() > 1) {
-      return Unclear("it is not clear which column is the label; say so with Columns.labels",
-                     present);
-    }
-  }
-  if (names.size() != ports.size()) {
-    return Unclear(
-        absl::StrCat("the network has ", ports.size(), " outputs (", absl::StrJoin(ports, ", "),
-                     "), which want a column of labels each; name them with "
-                     "Columns.labels"),
-        present);
-  }
-  return names;
-}
-
-absl::Status Feed::AddWeightColumn(const std::vector<std::string>& present) {
-  std::vector<std::string> weights = options_.columns.sample_weights;
-  if (weights.empty() && Has(present, kSampleWeight) && !Has(names_, kSampleWeight)) {
-    weights.push_back(kSampleWeight);
-  }
-  if (weights.size() > 1 && weights.size() != num_labels_) {
-    return Unclear(absl::StrCat("Columns.sample_weights names ", weights.size(),
-                                " columns; it takes one for all outputs, or one for each of the ",
-                                num_labels_),
-                   present);
-  }
-  if (!options_.class_weight.empty()) {
-    if (num_labels_ != 1) {
-      return Unclear(absl::StrCat("class_weight requires a network with one output; this one has ",
-                                  num_labels_, "; give weights of the examples instead"),
-                     present);
-    }
-    weights = {kClassWeight};
-  }
-  names_.insert(names_.end(), weights.begin(), weights.end());
-  return absl::OkStatus();
-}
-
 absl::Status Feed::ResolveColumns(const NamedArrays& batch) {
   std::vector<std::string> present;
   for (const auto& [name, array] : batch) present.push_back(name);
-  PENSTOCK_ASSIGN_OR_RETURN(names_, InputNames(present));
-  if (options_.with_labels) {
-    PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> labels, LabelNames(present));
-    names_.insert(names_.end(), labels.begin(), labels.end());
-    num_labels_ = labels.size();
-    PENSTOCK_RETURN_IF_ERROR(AddWeightColumn(present));
-  }
-  for (const std::string& name : names_) {
+  PENSTOCK_ASSIGN_OR_RETURN(
+      columns_, ResolveFeedColumns(ports_, options_.columns, present, options_.with_labels,
+                                   !options_.class_weight.empty()));
+  for (const std::string& name : columns_.names) {
     if (name == kClassWeight) continue;
-    if (!Has(present, name))
-      return Unclear(absl::StrCat("there is no column '", name, "'"), present);
     const Array& array = *batch.Find(name);
     if (base::IsNumeric(array.dtype()) && array.rank() == 0) {
-      return Unclear(
+      return UnclearColumns(
           absl::StrCat("column '", name, "' is ", array.TypeString(),
                        ", one example's and not a batch's: end the dataset with Batch()"),
           present);
     }
     if (!base::IsNumeric(array.dtype())) {
-      return Unclear(absl::StrCat("column '", name, "' is ", array.TypeString(),
-                                  ", which devices do not support"),
-                     present);
+      return UnclearColumns(absl::StrCat("column '", name, "' is ", array.TypeString(),
+                                         ", which devices do not support"),
+                            present);
     }
   }
   resolved_ = true;
@@ -220,38 +110,12 @@ absl::Status Feed::ResolveColumns(const NamedArrays& batch) {
 
 // Gives read_ the column of class weights.
 absl::Status Feed::ApplyClassWeights() {
-  if (names_.empty() || names_.back() != kClassWeight) return absl::OkStatus();
-  const Array& label = Column(ports_.inputs.size());
-  const int64_t rows = label.dim(0), width = rows == 0 ? 0 : label.num_elements() / rows;
-  if (label.rank() > 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("class_weight requires labels [batch] or [batch, classes]; column '",
-                     names_[ports_.inputs.size()], "' is ", label.TypeString()));
-  }
-  PENSTOCK_ASSIGN_OR_RETURN(const Array numbers, label.Cast(DType::kF64));
-  const double* of = numbers.data<double>();
-  Array weights = Array::Uninitialized(DType::kF32, {rows});
-  float* out = weights.mutable_data<float>();
-  const auto& columns = options_.columns.sample_weights;
-  const std::string own = columns.empty() ? kSampleWeight : columns[0];
-  const Array* given = read_.Find(own);
-  Array scale;
-  if (given != nullptr) {
-    PENSTOCK_ASSIGN_OR_RETURN(scale, given->Cast(DType::kF32));
-    if (scale.num_elements() != rows) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("sample weights are one number for each example; column '", own, "' is ",
-                       given->TypeString()));
-    }
-  }
-  for (int64_t i = 0; i < rows; ++i) {
-    const double* row = of + i * width;
-    const int64_t number =
-        width == 1 ? static_cast<int64_t>(row[0]) : std::max_element(row, row + width) - row;
-    const auto found = options_.class_weight.find(number);
-    out[i] = static_cast<float>(found == options_.class_weight.end() ? 1.0 : found->second);
-    if (given != nullptr) out[i] *= scale.data<float>()[i];
-  }
+  if (!columns_.has_class_weight()) return absl::OkStatus();
+  PENSTOCK_ASSIGN_OR_RETURN(
+      const Array weights,
+      ClassWeightsOf(columns_.names[ports_.inputs.size()], Column(ports_.inputs.size()),
+                     options_.class_weight, columns_.given_weights,
+                     read_.Find(columns_.given_weights)));
   read_.Set(kClassWeight, weights);
   return absl::OkStatus();
 }
@@ -268,25 +132,25 @@ absl::Status Feed::CheckRows() {
         absl::StrCat("a batch has ", examples, " rows, the first one had ",
                      replica_rows_ * replicas, "; only later, smaller batches are padded"));
   }
-  for (size_t i = 1; i < names_.size(); ++i) {
+  for (size_t i = 1; i < columns_.names.size(); ++i) {
     if (Column(i).dim(0) == examples) continue;
-    return absl::InvalidArgumentError(absl::StrCat("column '", names_[i], "' has ",
-                                                   Column(i).dim(0), " rows, '", names_[0],
+    return absl::InvalidArgumentError(absl::StrCat("column '", columns_.names[i], "' has ",
+                                                   Column(i).dim(0), " rows, '", columns_.names[0],
                                                    "' has ", examples));
   }
   return absl::OkStatus();
 }
 
 absl::Status Feed::CheckLabels() const {
-  if (options_.targets == nullptr || network_ == nullptr || num_labels_ == 0)
+  if (options_.targets == nullptr || network_ == nullptr || columns_.num_labels == 0)
     return absl::OkStatus();
   const size_t first = ports_.inputs.size();
   for (size_t t = 0; t < options_.targets->size(); ++t) {
     const absl::Status status =
         (*options_.targets)[t].loss.CheckLabels(Column(first + t), network_->outputs()[t].type);
     if (!status.ok()) {
-      return base::WithContext(status,
-                               absl::StrCat("the labels in column '", names_[first + t], "'"));
+      return base::WithContext(
+          status, absl::StrCat("the labels in column '", columns_.names[first + t], "'"));
     }
   }
   return absl::OkStatus();
@@ -314,11 +178,11 @@ const std::shared_ptr<const BatchTypes>& Feed::TypesOfRead(int64_t depth) {
   if (types_ != nullptr && types_->depth == depth && ReadHasTypes(*types_)) return types_;
   auto types = std::make_shared<BatchTypes>();
   types->depth = depth;
-  for (size_t i = 0; i < names_.size(); ++i) {
+  for (size_t i = 0; i < columns_.names.size(); ++i) {
     ir::TensorType type{Column(i).dtype(), Column(i).shape().RowShape().Prepend(replica_rows_)};
     if (i < ports_.inputs.size()) {
       types->inputs.push_back(std::move(type));
-    } else if (i < ports_.inputs.size() + num_labels_) {
+    } else if (i < ports_.inputs.size() + columns_.num_labels) {
       types->labels.push_back(std::move(type));
     } else {
       types->weights.push_back(std::move(type));
@@ -347,7 +211,7 @@ absl::StatusOr<DeviceBatch> Feed::Place() {
   out.examples = Examples();
   out.types = TypesOfRead(/*depth=*/1);
   const base::Trace::Span span(options_.trace, "copy to the devices");
-  for (size_t i = 0; i < names_.size(); ++i) {
+  for (size_t i = 0; i < columns_.names.size(); ++i) {
     const Array padded = PadRows(Column(i), replica_rows_ * replicas);
     out.bytes += padded.num_bytes();
     for (int r = 0; r < replicas; ++r) {
@@ -360,7 +224,7 @@ absl::StatusOr<DeviceBatch> Feed::Place() {
                               PutNumbers(r, {ExamplesOf(r)}, sent_[r].counts));
   }
   for (const auto& [name, array] : read_) {
-    if (!options_.with_labels && !Has(names_, name)) out.others.Set(name, array);
+    if (!options_.with_labels && !columns_.Has(name)) out.others.Set(name, array);
   }
   read_ = NamedArrays();
   return out;
@@ -368,7 +232,7 @@ absl::StatusOr<DeviceBatch> Feed::Place() {
 
 absl::Status Feed::CheckStackFits(int64_t depth) const {
   double bytes = 0;
-  for (size_t i = 0; i < names_.size(); ++i) {
+  for (size_t i = 0; i < columns_.names.size(); ++i) {
     const Array& column = Column(i);
     bytes += static_cast<double>(column.num_bytes()) / static_cast<double>(column.dim(0)) *
              static_cast<double>(replica_rows_ * num_replicas());
@@ -385,11 +249,11 @@ absl::Status Feed::CheckStackFits(int64_t depth) const {
 
 absl::StatusOr<std::vector<std::vector<Array>>> Feed::AllocateStacks(int64_t depth) const {
   std::vector<std::vector<Array>> stacks(num_replicas());
-  for (size_t i = 0; i < names_.size(); ++i) {
+  for (size_t i = 0; i < columns_.names.size(); ++i) {
     const base::Shape part = Column(i).shape().RowShape().Prepend(replica_rows_);
     if (part.rank() == base::kMaxRank) {
       return absl::InvalidArgumentError(
-          absl::StrCat("column '", names_[i], "' is ", Column(i).TypeString(),
+          absl::StrCat("column '", columns_.names[i], "' is ", Column(i).TypeString(),
                        "; a stack of them would have more axes than the maximum of ",
                        base::kMaxRank, ": leave steps_per_execution at 1"));
     }
@@ -419,7 +283,7 @@ absl::StatusOr<DeviceBatch> Feed::PlaceStack(int64_t depth, int64_t steps) {
       if (!more || !ReadHasTypes(*out.types)) break;
     }
     for (int r = 0; r < replicas; ++r) {
-      for (size_t i = 0; i < names_.size(); ++i) {
+      for (size_t i = 0; i < columns_.names.size(); ++i) {
         CopyRows(Column(i), r * replica_rows_, stacks[r][i].Row(out.steps));
       }
       counts[r][out.steps] = ExamplesOf(r);

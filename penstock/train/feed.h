@@ -19,12 +19,16 @@
 #include "penstock/data/iterator.h"
 #include "penstock/data/report.h"
 #include "penstock/nn/network.h"
+#include "penstock/train/feed_columns.h"
 #include "penstock/train/feed_host.h"
 #include "penstock/train/objective.h"
 #include "penstock/train/step_program.h"
 #include "penstock/train/strategy.h"
 
 namespace penstock::train {
+
+// The device of each replica.
+std::vector<runtime::Device> DevicesOf(const Strategy& strategy);
 
 class Feed final : public HostFeed {
  public:
@@ -63,7 +67,7 @@ class Feed final : public HostFeed {
   std::vector<std::string> Hints() const override;
   data::PipelineReport Report() const override { return iterator_->Report(); }
   // From any thread: Next returns CANCELLED from now on, also one that waits for the pipeline.
-  void Interrupt() { iterator_->Interrupt(); }
+  void Interrupt() override { iterator_->Interrupt(); }
 
  private:
   // Numbers that are on a device already: not transferred again while they stay the same.
@@ -78,15 +82,10 @@ class Feed final : public HostFeed {
   // Reads a batch into read_ if it is empty; false at the end of the data.
   absl::StatusOr<bool> Read();
   absl::Status ResolveColumns(const base::NamedArrays& batch);
-  absl::StatusOr<std::vector<std::string>> InputNames(
-      const std::vector<std::string>& present) const;
-  absl::StatusOr<std::vector<std::string>> LabelNames(
-      const std::vector<std::string>& present) const;
-  absl::Status AddWeightColumn(const std::vector<std::string>& present);
   absl::Status ApplyClassWeights();
   absl::Status CheckRows();
   absl::Status CheckLabels() const;
-  const base::Array& Column(size_t i) const { return *read_.Find(names_[i]); }
+  const base::Array& Column(size_t i) const { return *read_.Find(columns_.names[i]); }
   int64_t Examples() const { return Column(0).dim(0); }
   int num_replicas() const { return static_cast<int>(devices_.size()); }
   int32_t ExamplesOf(int replica) const;
@@ -109,8 +108,7 @@ class Feed final : public HostFeed {
   const std::vector<runtime::Device> devices_;
   Options options_;
   bool resolved_ = false;
-  std::vector<std::string> names_;  // inputs..., labels..., weights...
-  size_t num_labels_ = 0;
+  FeedColumns columns_;
   int64_t checked_depth_ = 0;
   int64_t replica_rows_ = 0;  // of every batch, padding included
   base::NamedArrays read_;    // read from the iterator, not yet returned by Next

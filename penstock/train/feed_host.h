@@ -26,6 +26,7 @@
 #include "penstock/ir/graph.h"
 #include "penstock/nn/network.h"
 #include "penstock/runtime/client.h"
+#include "penstock/train/device_rows.h"
 #include "penstock/train/step_program.h"
 
 namespace penstock::train {
@@ -83,6 +84,8 @@ class HostFeed {
   // Hints on how to make the input pipeline faster, as far as they are known by now.
   virtual std::vector<std::string> Hints() const = 0;
   virtual data::PipelineReport Report() const = 0;
+  // From any thread, of a feed that runs here: Next ends soon with CANCELLED, unless it reads a file.
+  virtual void Interrupt() {}
 
   // Arguments of a call of Next.
   struct Take {
@@ -115,9 +118,17 @@ struct FeedRequest {
   std::vector<int> devices = {};  // index of each replica's device
   // Handles of the rows of the dataset's parts (FeedHost::KeepRows), by their numbers.
   std::vector<uint64_t> rows = {};
+  // The dataset is one of row numbers (data::RowNumbers), and these are the rows, on the devices.
+  std::shared_ptr<const DeviceRows> device_rows = {};
+  // Over a connection, instead: names of the columns and handles of their buffers, replica by replica.
+  std::vector<std::string> device_columns = {};
+  std::vector<uint64_t> device_buffers = {};
+  // Not 0: no feed is opened, but all elements of the dataset become rows on the devices. Handles of their buffers:
+  // this and the following ones, replica by replica.
+  uint64_t first_row_buffer = 0;
 };
 
-// JSON of everything but `dataset`; from anywhere.
+// JSON of everything but `dataset` and `device_rows`; from anywhere.
 std::string FeedRequestToJson(const FeedRequest& request);
 absl::StatusOr<FeedRequest> FeedRequestFromJson(absl::string_view text);
 
@@ -127,6 +138,12 @@ struct KeptRows {
   int64_t elements = 0, bytes = 0;
   std::string where = {};  // "the worker's memory (free: 3.1 GiB)"
   bool sent = false;       // by this call
+};
+
+// Rows that the devices' host has read itself.
+struct RowsThere {
+  DeviceRows rows = {};
+  std::string note = {};  // how much they take, and of what (DescribeRows)
 };
 
 // Capability of a runtime::Client.
@@ -141,6 +158,14 @@ class FeedHost {
   // epoch 0. RESOURCE_EXHAUSTED: they do not fit; says how much they take and what fits.
   virtual absl::StatusOr<KeptRows> KeepRows(const data::DatasetPart& part,
                                             const data::IteratorOptions& read) = 0;
+  // What the buffers belong to: another object after the devices were lost.
+  virtual std::shared_ptr<const void> device_state() const = 0;
+  // Reads all elements of request.dataset there, once, into the memory of each of request.devices.
+  // RESOURCE_EXHAUSTED: they do not fit.
+  virtual absl::StatusOr<RowsThere> ReadToDevices(const FeedRequest& request) = 0;
+  // Copies buffers to another device there; nothing goes over the connection.
+  virtual absl::StatusOr<runtime::Buffers> CopyToDevice(const runtime::Buffers& buffers,
+                                                        const runtime::Device& device) = 0;
   // Time from dispatching an execution that takes no time until its report is here, in seconds, as far as
   // it was measured; 0: not yet.
   virtual double round_trip_seconds() const { return 0; }

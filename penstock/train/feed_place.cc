@@ -11,7 +11,9 @@
 #include "penstock/base/with_commas.h"
 #include "penstock/data/stage.h"
 #include "penstock/data/travel/dataset_json.h"
+#include "penstock/io/file_system.h"
 #include "penstock/io/uri.h"
+#include "penstock/train/device_feed.h"
 
 namespace penstock::train {
 namespace {
@@ -45,7 +47,7 @@ bool KeepsRows(const data::Dataset::Description& last) {
                      [](const auto& input) { return KeepsRows(*input); });
 }
 
-// A feed of a host, whose labels are checked here: the losses are.
+// A feed whose labels are on the devices and are checked here, where the losses are.
 class CheckedFeed final : public HostFeed {
  public:
   CheckedFeed(std::unique_ptr<HostFeed> feed, const nn::Network& network,
@@ -67,6 +69,7 @@ class CheckedFeed final : public HostFeed {
   int64_t batch_rows() const override { return feed_->batch_rows(); }
   std::vector<std::string> Hints() const override { return feed_->Hints(); }
   data::PipelineReport Report() const override { return feed_->Report(); }
+  void Interrupt() override { feed_->Interrupt(); }
   void Expect(const std::vector<Take>& calls) override { feed_->Expect(calls); }
   int expects() const override { return feed_->expects(); }
 
@@ -95,12 +98,65 @@ class CheckedFeed final : public HostFeed {
   bool checked_ = false;
 };
 
+std::unique_ptr<HostFeed> WithCheckedLabels(std::unique_ptr<HostFeed> feed,
+                                            const nn::Network& network,
+                                            const Feed::Options& options) {
+  if (options.targets == nullptr || !options.with_labels) return feed;
+  return std::make_unique<CheckedFeed>(std::move(feed), network, *options.targets,
+                                       options.columns.labels);
+}
+
+// A dataset with Cache("device"): what is downstream of it always travels.
+absl::Status PlaceDeviceCache(FeedHost* host, const ReadOptions& read, FeedPlace& place) {
+  if (host == nullptr || read.place == PipelinePlace::kClient) return absl::OkStatus();
+  place.host = host;
+  const absl::Status status = CheckTravels(*host, data::Dataset::Of(place.device_cache->rows), read,
+                                           &place.device_part, nullptr);
+  if (status.ok()) {
+    place.note =
+        "the input pipeline runs on the worker, which reads what is upstream of Cache(\"device\") "
+        "once";
+    return absl::OkStatus();
+  }
+  place.device_part.clear();
+  // Paths are the worker's files, and one that it may not read is an error.
+  if (read.place == PipelinePlace::kWorker && absl::IsPermissionDenied(status)) return status;
+  place.note =
+      "what is upstream of Cache(\"device\") runs here and is sent once; the rest of the input "
+      "pipeline runs on the worker, beside the devices";
+  return absl::OkStatus();
+}
+
+absl::Status FillDeviceCache(FeedPlace& place, const data::IteratorOptions& options,
+                             const Strategy& strategy) {
+  PENSTOCK_ASSIGN_OR_RETURN(
+      place.on_devices, CacheOnDevices(*place.device_cache, strategy.client(), DevicesOf(strategy),
+                                       place.device_part, options));
+  if (!place.on_devices.note.empty()) place.note = std::move(place.on_devices.note);
+  if (place.numbers.has_value()) return absl::OkStatus();
+  const auto file_system =
+      options.file_system != nullptr ? options.file_system : io::FileSystem::Default();
+  PENSTOCK_ASSIGN_OR_RETURN(place.numbers,
+                            data::RowNumbers(*place.device_cache, place.on_devices.rows->rows(),
+                                             {.file_system = file_system}));
+  if (place.host == nullptr) return absl::OkStatus();
+  PENSTOCK_ASSIGN_OR_RETURN(place.dataset, data::DatasetToJson(*place.numbers));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<FeedPlace> PlaceFeed(runtime::Client& client, const data::Dataset& dataset,
                                     const ReadOptions& read) {
   FeedPlace place;
   auto* host = dynamic_cast<FeedHost*>(&client);
+  PENSTOCK_ASSIGN_OR_RETURN(place.device_cache, data::SplitAtDeviceCache(dataset));
+  if (place.device_cache.has_value()) {
+    place.dataset_id = reinterpret_cast<uintptr_t>(dataset.shared_description().get());
+    PENSTOCK_RETURN_IF_ERROR(base::WithContext(PlaceDeviceCache(host, read, place),
+                                               "the input pipeline cannot run on the worker"));
+    return place;
+  }
   if (host == nullptr || read.place == PipelinePlace::kClient) return place;
   place.dataset_id = reinterpret_cast<uintptr_t>(dataset.shared_description().get());
   absl::Status status = CheckTravels(*host, dataset, read, &place.dataset, nullptr);
@@ -132,7 +188,8 @@ absl::StatusOr<FeedPlace> PlaceFeed(runtime::Client& client, const data::Dataset
 }
 
 absl::Status SendParts(FeedPlace& place, const ReadOptions& read,
-                       const data::IteratorOptions& options) {
+                       const data::IteratorOptions& options, const Strategy& strategy) {
+  if (place.device_cache.has_value()) return FillDeviceCache(place, options, strategy);
   if (place.host == nullptr) return absl::OkStatus();
   place.rows.clear();
   std::vector<std::string> notes;
@@ -176,10 +233,24 @@ absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeedAt(const FeedPlace& place,
     request.devices.push_back(strategy.device(r).index);
   }
   request.rows = place.rows;
+  request.device_rows = place.on_devices.rows;
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<HostFeed> feed, place.host->OpenFeed(request));
-  if (options.targets == nullptr || !options.with_labels) return feed;
-  return std::make_unique<CheckedFeed>(std::move(feed), network, *options.targets,
-                                       options.columns.labels);
+  return WithCheckedLabels(std::move(feed), network, options);
+}
+
+absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeedHere(
+    const FeedPlace& place, const data::Dataset& dataset, const data::IteratorOptions& read,
+    const nn::Network& network, const Strategy& strategy, const Feed::Options& options) {
+  const data::Dataset& source = place.numbers.has_value() ? *place.numbers : dataset;
+  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, source.MakeIterator(read));
+  if (!place.numbers.has_value()) {
+    return std::make_unique<Feed>(std::move(iterator), network, strategy, options);
+  }
+  return WithCheckedLabels(
+      std::make_unique<DeviceFeed>(std::move(iterator), FeedPortsOf(network), strategy.client(),
+                                   DevicesOf(strategy), options, place.on_devices.rows,
+                                   place.on_devices.programs),
+      network, options);
 }
 
 }  // namespace penstock::train

@@ -54,6 +54,11 @@ void RequestFields(StageFields& f, FeedRequest& r) {
   std::vector<int64_t> rows(r.rows.begin(), r.rows.end());
   f.Value("rows", &rows);
   r.rows.assign(rows.begin(), rows.end());
+  f.Value("device_columns", &r.device_columns);
+  std::vector<int64_t> buffers(r.device_buffers.begin(), r.device_buffers.end());
+  f.Value("device_buffers", &buffers);
+  r.device_buffers.assign(buffers.begin(), buffers.end());
+  f.Value("first_row_buffer", &r.first_row_buffer);
 }
 
 }  // namespace

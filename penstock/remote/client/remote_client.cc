@@ -11,6 +11,7 @@
 #include "penstock/data/travel/allowed_paths.h"
 #include "penstock/remote/client/remote_executable.h"
 #include "penstock/remote/feed/client_feed.h"
+#include "penstock/remote/feed/device_rows_reader.h"
 #include "penstock/remote/wire/wire_types.h"
 #include "penstock/runtime/program_check.h"
 
@@ -93,6 +94,16 @@ class PutWriter {
   std::string bytes_;
   std::vector<std::pair<uint64_t, base::Array>> chunked_;
 };
+
+absl::Status AddHandles(const runtime::Buffers& buffers, std::vector<uint64_t>& handles) {
+  for (const runtime::Buffer& buffer : buffers) {
+    const auto* remote = dynamic_cast<const RemoteBuffer*>(buffer.impl().get());
+    if (remote == nullptr) return absl::InvalidArgumentError("a buffer is of another client");
+    PENSTOCK_RETURN_IF_ERROR(remote->CheckLive());
+    handles.push_back(remote->handle());
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
@@ -211,7 +222,39 @@ absl::Status RemoteClient::CheckPath(absl::string_view uri, bool write) const {
 
 absl::StatusOr<std::unique_ptr<train::HostFeed>> RemoteClient::OpenFeed(
     const train::FeedRequest& request) {
-  return std::make_unique<ClientFeed>(session(), devices_, request);
+  train::FeedRequest sent = request;
+  if (request.device_rows != nullptr) {
+    sent.device_columns = request.device_rows->names;
+    for (const runtime::Buffers& replica : request.device_rows->replicas) {
+      PENSTOCK_RETURN_IF_ERROR(AddHandles(replica, sent.device_buffers));
+    }
+  }
+  return std::make_unique<ClientFeed>(session(), devices_, std::move(sent));
+}
+
+absl::StatusOr<train::RowsThere> RemoteClient::ReadToDevices(const train::FeedRequest& request) {
+  return ReadRowsToDevices(session(), devices_, request);
+}
+
+absl::StatusOr<runtime::Buffers> RemoteClient::CopyToDevice(const runtime::Buffers& buffers,
+                                                            const runtime::Device& device) {
+  PENSTOCK_RETURN_IF_ERROR(runtime::CheckDevice(device, *devices_));
+  const std::shared_ptr<ClientSession> session = this->session();
+  std::vector<uint64_t> handles;
+  PENSTOCK_RETURN_IF_ERROR(AddHandles(buffers, handles));
+  const uint64_t first = session->NewHandles(static_cast<int64_t>(handles.size()));
+  Request message;
+  CopyBuffers& copy = *message.mutable_copy_buffers();
+  copy.mutable_buffers()->Add(handles.begin(), handles.end());
+  copy.set_first_copy(first);
+  copy.set_device(device.index);
+  PENSTOCK_RETURN_IF_ERROR(session->Call(std::move(message)).status());
+  runtime::Buffers copies;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    copies.emplace_back(std::make_shared<RemoteBuffer>(session, first + i, buffers[i].type(),
+                                                       devices_, device.index));
+  }
+  return copies;
 }
 
 absl::StatusOr<train::KeptRows> RemoteClient::KeepRows(const data::DatasetPart& part,

@@ -46,6 +46,11 @@ class RemoteClient : public runtime::Client,
   absl::StatusOr<train::KeptRows> KeepRows(const data::DatasetPart& part,
                                            const data::IteratorOptions& read) override;
 
+  std::shared_ptr<const void> device_state() const override { return session(); }
+  absl::StatusOr<train::RowsThere> ReadToDevices(const train::FeedRequest& request) override;
+  absl::StatusOr<runtime::Buffers> CopyToDevice(const runtime::Buffers& buffers,
+                                                const runtime::Device& device) override;
+
   // train::ActivityHost.
   void SetTraining(int64_t step, int64_t epoch, int64_t epochs) override {
     session()->SetActivity({.step = step, .epoch = epoch, .epochs = epochs});

@@ -29,6 +29,15 @@ void DescriptionFields(data::StageFields& f, BatchDescription& d) {
   f.CheckRange("batch_rows", d.batch_rows, 0, int64_t{1} << 31);
 }
 
+void RowsFields(data::StageFields& f, RowsDescription& d) {
+  f.Value("names", &d.names);
+  TypesFields(f, "types", &d.types);
+  f.Value("note", &d.note);
+  if (f.reading() && f.status().ok() && (d.names.size() != d.types.size() || d.names.empty())) {
+    f.Fail(absl::InvalidArgumentError("rows need as many names as types, and a column"));
+  }
+}
+
 }  // namespace
 
 std::string ToJson(const BatchDescription& description) {
@@ -38,6 +47,15 @@ std::string ToJson(const BatchDescription& description) {
 absl::StatusOr<BatchDescription> BatchDescriptionFromJson(absl::string_view text) {
   return data::FromText<BatchDescription>(text, "the description of a batch", /*max_levels=*/5,
                                           data::OtherFields::kIgnore, DescriptionFields);
+}
+
+std::string ToJson(const RowsDescription& description) {
+  return data::ToText(description, RowsFields);
+}
+
+absl::StatusOr<RowsDescription> RowsDescriptionFromJson(absl::string_view text) {
+  return data::FromText<RowsDescription>(text, "the description of rows on devices",
+                                         /*max_levels=*/5, data::OtherFields::kIgnore, RowsFields);
 }
 
 }  // namespace penstock::remote

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -22,5 +23,15 @@ struct BatchDescription {
 std::string ToJson(const BatchDescription& description);
 // From the network: types are checked as wire_types.h checks them.
 absl::StatusOr<BatchDescription> BatchDescriptionFromJson(absl::string_view text);
+
+// What a FeedOpened says of rows that the worker has read to its devices (FeedRequest::first_row_buffer).
+struct RowsDescription {
+  std::vector<std::string> names = {};
+  std::vector<ir::TensorType> types = {};
+  std::string note = {};
+};
+
+std::string ToJson(const RowsDescription& description);
+absl::StatusOr<RowsDescription> RowsDescriptionFromJson(absl::string_view text);
 
 }  // namespace penstock::remote

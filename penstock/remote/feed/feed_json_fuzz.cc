@@ -24,6 +24,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     PENSTOCK_CHECK_OK(again);
     PENSTOCK_CHECK(remote::ToJson(*again) == written);
   }
+  if (const auto rows = remote::RowsDescriptionFromJson(text); rows.ok()) {
+    const std::string written = remote::ToJson(*rows);
+    const auto again = remote::RowsDescriptionFromJson(written);
+    PENSTOCK_CHECK_OK(again);
+    PENSTOCK_CHECK(remote::ToJson(*again) == written);
+  }
   if (const auto report = data::ReportFromJson(text); report.ok()) {
     const std::string written = data::ReportToJson(*report);
     const auto again = data::ReportFromJson(written);

@@ -25,6 +25,8 @@
 #include "penstock/data/travel/report_json.h"
 #include "penstock/remote/feed/batch_description.h"
 #include "penstock/remote/worker/session_state.h"
+#include "penstock/train/device_feed.h"
+#include "penstock/train/device_rows.h"
 #include "penstock/train/feed.h"
 
 namespace penstock::remote {
@@ -102,6 +104,11 @@ struct WorkerFeeds::Shared {
       const train::FeedRequest& request, int64_t number);
   absl::StatusOr<base::ThreadPool*> DataPool();
   absl::StatusOr<std::vector<runtime::Device>> DevicesOf(const train::FeedRequest& request);
+  // The buffers of request.device_buffers.
+  absl::StatusOr<train::DeviceRows> DeviceRowsOf(const train::FeedRequest& request);
+  // Memory for rows on the devices, within the session's limit.
+  absl::StatusOr<train::RowsRoom> RoomFor(absl::Span<const runtime::Device> devices);
+  absl::StatusOr<data::IteratorOptions> OptionsOf(const train::FeedRequest& request);
 
   Gate gate;
   const std::shared_ptr<runtime::Client> client;
@@ -119,27 +126,36 @@ struct WorkerFeeds::Shared {
   std::list<Known> datasets;
   absl::flat_hash_map<uint64_t, Kept> kept;
   std::unique_ptr<base::ThreadPool> data_pool;  // computes elements, for all feeds
+  const std::shared_ptr<train::GatherPrograms> gather_programs =
+      std::make_shared<train::GatherPrograms>();
 };
 
 struct WorkerFeeds::Feed {
   explicit Feed(std::shared_ptr<Shared> with) : shared(std::move(with)) {}
 
   // On the feed's thread.
-  absl::Status Open(const OpenFeed& request);
+  // Returns FeedOpened.description.
+  absl::StatusOr<std::string> Open(const OpenFeed& request);
+  absl::StatusOr<std::string> ReadToDevices(const train::FeedRequest& request,
+                                            const data::Dataset& dataset,
+                                            const std::vector<runtime::Device>& devices);
   absl::StatusOr<Reply> Next(const FeedNext& request);
-  absl::Status AddBuffers(const FeedNext& next, const train::DeviceBatch& batch);
+  // Under the handles `first` and following.
+  absl::Status AddBuffers(uint64_t first, const runtime::Buffers& buffers);
 
   // From any thread: what runs ends soon, unless it reads a file.
   void Interrupt() {
     closed = true;
     const std::lock_guard<std::mutex> lock(mutex);
     if (feed != nullptr) feed->Interrupt();
+    if (reading != nullptr) reading->Interrupt();
   }
 
   const std::shared_ptr<Shared> shared;
-  std::mutex mutex;                   // guards the pointer, which the thread changes
-  std::unique_ptr<train::Feed> feed;  // used by the thread
-  absl::Status status;                // of opening it
+  std::mutex mutex;                       // guards the pointers, which the thread changes
+  std::unique_ptr<train::HostFeed> feed;  // used by the thread
+  std::shared_ptr<data::Iterator> reading;  // of ReadToDevices
+  absl::Status status;                      // of opening it
   double reported = 0;
   std::atomic<int> waiting = 0;
   std::atomic<bool> closed = false;
@@ -149,7 +165,7 @@ struct WorkerFeeds::Feed {
   bool ended = false;  // guarded by mutex
 
   void End() {
-    std::unique_ptr<train::Feed> destroyed;
+    std::unique_ptr<train::HostFeed> destroyed;
     {
       const std::lock_guard<std::mutex> lock(mutex);
       destroyed = std::move(feed);
@@ -229,12 +245,13 @@ absl::Status WorkerFeeds::Open(Call& call) {
     return absl::InvalidArgumentError(absl::StrCat("there is a feed ", handle, " already"));
   }
   at->second.pool->Schedule([id, feed, request = call.body.open_feed()] {
-    feed->status = feed->closed ? absl::CancelledError("the feed was closed before it was opened")
-                                : base::CatchExceptions([&] { return feed->Open(request); });
+    absl::StatusOr<std::string> description =
+        feed->closed ? absl::CancelledError("the feed was closed before it was opened")
+                     : base::CatchExceptions([&] { return feed->Open(request); });
+    feed->status = description.status();
     if (!feed->status.ok()) return feed->shared->gate.SendError(id, feed->status);
     Reply reply;
-    reply.mutable_feed_opened()->set_description(
-        ToJson(BatchDescription{.state = feed->feed->State().ToString()}));
+    reply.mutable_feed_opened()->set_description(*std::move(description));
     feed->shared->gate.SendReply(id, std::move(reply));
   });
   return absl::OkStatus();
@@ -257,31 +274,146 @@ absl::StatusOr<std::vector<runtime::Device>> WorkerFeeds::Shared::DevicesOf(
   return devices;
 }
 
-absl::Status WorkerFeeds::Feed::Open(const OpenFeed& open) {
-  PENSTOCK_ASSIGN_OR_RETURN(const train::FeedRequest request,
-                            train::FeedRequestFromJson(open.options()));
-  PENSTOCK_ASSIGN_OR_RETURN(std::vector<runtime::Device> devices, shared->DevicesOf(request));
-  PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset dataset,
-                            shared->DatasetOf(request, open.dataset()));
-  data::IteratorOptions options = {.file_system = shared->file_system, .seed = request.seed};
-  PENSTOCK_ASSIGN_OR_RETURN(options.pool, shared->DataPool());
+absl::StatusOr<train::DeviceRows> WorkerFeeds::Shared::DeviceRowsOf(
+    const train::FeedRequest& request) {
+  const size_t columns = request.device_columns.size(), replicas = request.devices.size();
+  if (columns == 0 || request.device_buffers.size() != columns * replicas) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(request.device_buffers.size(), " buffers of rows for ", columns,
+                     " columns on ", replicas, " devices"));
+  }
+  runtime::Buffers all;
+  absl::Status status = SessionHasEnded();
+  gate.Use([&](SessionState& session) {
+    status = session.FindBuffers(request.device_buffers, all);
+  });
+  PENSTOCK_RETURN_IF_ERROR(status);
+  train::DeviceRows rows = {.names = request.device_columns};
+  for (size_t i = 0; i < all.size(); ++i) {
+    const ir::TensorType& type = all[i].type();
+    if (i < columns) {
+      if (type.shape.rank() == 0 || type.shape.dim(0) != all[0].type().shape.dim(0)) {
+        return absl::InvalidArgumentError("columns of rows have different numbers of rows");
+      }
+      rows.types.push_back(type);
+    } else if (!(type == rows.types[i % columns])) {
+      return absl::InvalidArgumentError("the devices have rows of different types");
+    }
+    if (i % columns == 0) rows.replicas.emplace_back();
+    rows.replicas.back().push_back(all[i]);
+  }
+  return rows;
+}
+
+absl::StatusOr<train::RowsRoom> WorkerFeeds::Shared::RoomFor(
+    absl::Span<const runtime::Device> devices) {
+  train::RowsRoom room = train::RoomForRows(*client, devices);
+  // On CPU devices all use the arrays that were read.
+  room.copies = 1;
+  absl::Status status = SessionHasEnded();
+  gate.Use([&](SessionState& session) {
+    status = absl::OkStatus();
+    const int64_t left =
+        std::max<int64_t>(session.limits().max_buffer_bytes - session.stats().buffer_bytes, 0);
+    if (left / room.devices >= room.free.bytes) return;
+    room.free = {.bytes = left, .where = "as much as a session may have (max_buffer_bytes)"};
+    room.copies = room.devices;
+  });
+  PENSTOCK_RETURN_IF_ERROR(status);
+  return room;
+}
+
+absl::StatusOr<data::IteratorOptions> WorkerFeeds::Shared::OptionsOf(
+    const train::FeedRequest& request) {
+  data::IteratorOptions options = {.file_system = file_system, .seed = request.seed};
+  PENSTOCK_ASSIGN_OR_RETURN(options.pool, DataPool());
   options.epoch = request.epoch;
   options.deterministic = request.deterministic;
   if (request.state.has_value()) {
     options.state = request.state;
     options.seed = {};
   }
+  return options;
+}
+
+absl::StatusOr<std::string> WorkerFeeds::Feed::Open(const OpenFeed& open) {
+  PENSTOCK_ASSIGN_OR_RETURN(const train::FeedRequest request,
+                            train::FeedRequestFromJson(open.options()));
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<runtime::Device> devices, shared->DevicesOf(request));
+  PENSTOCK_ASSIGN_OR_RETURN(const data::Dataset dataset,
+                            shared->DatasetOf(request, open.dataset()));
+  if (request.first_row_buffer != 0) return ReadToDevices(request, dataset, devices);
+  std::shared_ptr<const train::DeviceRows> rows;
+  if (!request.device_buffers.empty()) {
+    PENSTOCK_ASSIGN_OR_RETURN(train::DeviceRows found, shared->DeviceRowsOf(request));
+    rows = std::make_shared<const train::DeviceRows>(std::move(found));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const data::IteratorOptions options, shared->OptionsOf(request));
   PENSTOCK_ASSIGN_OR_RETURN(auto iterator, dataset.MakeIterator(options));
-  auto made = std::make_unique<train::Feed>(
-      std::move(iterator), request.ports, *shared->client, std::move(devices),
-      train::Feed::Options{.columns = request.columns,
-                           .with_labels = request.with_labels,
-                           .class_weight = request.class_weight,
-                           .batch_rows = request.batch_rows});
+  train::Feed::Options with = {.columns = request.columns,
+                               .with_labels = request.with_labels,
+                               .class_weight = request.class_weight,
+                               .batch_rows = request.batch_rows};
+  std::unique_ptr<train::HostFeed> made;
+  if (rows == nullptr) {
+    made = std::make_unique<train::Feed>(std::move(iterator), request.ports, *shared->client,
+                                         std::move(devices), std::move(with));
+  } else {
+    made = std::make_unique<train::DeviceFeed>(std::move(iterator), request.ports, *shared->client,
+                                               std::move(devices), std::move(with),
+                                               std::move(rows), shared->gather_programs);
+  }
   const std::lock_guard<std::mutex> lock(mutex);
   feed = std::move(made);
   if (closed) feed->Interrupt();
-  return absl::OkStatus();
+  return ToJson(BatchDescription{.state = feed->State().ToString()});
+}
+
+absl::StatusOr<std::string> WorkerFeeds::Feed::ReadToDevices(
+    const train::FeedRequest& request, const data::Dataset& dataset,
+    const std::vector<runtime::Device>& devices) {
+  PENSTOCK_ASSIGN_OR_RETURN(data::IteratorOptions options, shared->OptionsOf(request));
+  options = train::OptionsOfFirstEpoch(std::move(options));
+  PENSTOCK_ASSIGN_OR_RETURN(const train::RowsRoom room, shared->RoomFor(devices));
+  const train::RowsFit fits = [&](int64_t rows, int64_t bytes) {
+    return train::CheckRowsFit(room, rows, bytes);
+  };
+  PENSTOCK_ASSIGN_OR_RETURN(const train::RowsSource source,
+                            train::SourceOfRows(dataset, options));
+  if (const int64_t bytes = train::BytesOfRows(dataset.spec(), source.expected); bytes >= 0) {
+    PENSTOCK_RETURN_IF_ERROR(fits(source.expected, bytes));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<data::Iterator> iterator,
+                            source.batches.MakeIterator(options));
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    reading = std::move(iterator);
+    if (closed) reading->Interrupt();
+  }
+  absl::StatusOr<train::RowColumns> columns = train::ReadRows(*reading, source.expected, fits);
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    reading = nullptr;
+  }
+  PENSTOCK_RETURN_IF_ERROR(columns.status());
+  RowsDescription description = {.names = columns->names};
+  int64_t bytes = 0;
+  for (const base::Array& array : columns->arrays) {
+    description.types.push_back({array.dtype(), array.shape()});
+    bytes += array.num_bytes();
+  }
+  runtime::Buffers buffers;
+  for (const runtime::Device& device : devices) {
+    PENSTOCK_ASSIGN_OR_RETURN(runtime::Buffers more,
+                              shared->client->PutAll(columns->arrays, device));
+    for (runtime::Buffer& buffer : more) {
+      PENSTOCK_RETURN_IF_ERROR(buffer.Await());
+      buffers.push_back(std::move(buffer));
+    }
+  }
+  PENSTOCK_RETURN_IF_ERROR(AddBuffers(request.first_row_buffer, buffers));
+  description.note = train::DescribeRows(room, columns->rows(), bytes);
+  return ToJson(description);
 }
 
 absl::StatusOr<std::shared_ptr<const data::UploadedRows>> WorkerFeeds::Shared::RowsOf(
@@ -453,6 +585,7 @@ absl::Status WorkerFeeds::Next(Call& call) {
 
 absl::StatusOr<Reply> WorkerFeeds::Feed::Next(const FeedNext& next) {
   PENSTOCK_RETURN_IF_ERROR(status);
+  if (feed == nullptr) return absl::InvalidArgumentError("the feed has no batches: it read rows");
   PENSTOCK_ASSIGN_OR_RETURN(const std::optional<train::DeviceBatch> batch,
                             feed->Next(next.depth(), next.steps()));
   Reply reply;
@@ -469,7 +602,11 @@ absl::StatusOr<Reply> WorkerFeeds::Feed::Next(const FeedNext& next) {
     out.set_description(ToJson(description));
     return reply;
   }
-  PENSTOCK_RETURN_IF_ERROR(AddBuffers(next, *batch));
+  runtime::Buffers buffers;
+  for (const runtime::Buffers& replica : batch->replicas) {
+    buffers.insert(buffers.end(), replica.begin(), replica.end());
+  }
+  PENSTOCK_RETURN_IF_ERROR(AddBuffers(next.first_buffer(), buffers));
   description.types = *batch->types;
   out.set_steps(batch->steps);
   out.set_examples(batch->examples);
@@ -478,24 +615,19 @@ absl::StatusOr<Reply> WorkerFeeds::Feed::Next(const FeedNext& next) {
   return reply;
 }
 
-absl::Status WorkerFeeds::Feed::AddBuffers(const FeedNext& next, const train::DeviceBatch& batch) {
+absl::Status WorkerFeeds::Feed::AddBuffers(uint64_t first, const runtime::Buffers& buffers) {
   std::vector<uint64_t> handles;
   std::vector<ir::TensorType> types;
-  for (const runtime::Buffers& replica : batch.replicas) {
-    for (const runtime::Buffer& buffer : replica) {
-      handles.push_back(next.first_buffer() + handles.size());
-      types.push_back(buffer.type());
-    }
+  for (const runtime::Buffer& buffer : buffers) {
+    handles.push_back(first + handles.size());
+    types.push_back(buffer.type());
   }
   absl::Status added = SessionHasEnded();
   shared->gate.Use([&](SessionState& session) {
     added = session.CheckNewHandles(handles);
     added.Update(session.CheckBytes(types));
     if (!added.ok()) return;
-    size_t i = 0;
-    for (const runtime::Buffers& replica : batch.replicas) {
-      for (const runtime::Buffer& buffer : replica) session.AddBuffer(handles[i++], buffer);
-    }
+    for (size_t i = 0; i < buffers.size(); ++i) session.AddBuffer(handles[i], buffers[i]);
   });
   return added;
 }

@@ -367,7 +367,13 @@ absl::Status HandleExecute(SessionState& session, Call& call) {
 absl::Status HandleFreeMemory(SessionState& session, Call& call) {
   PENSTOCK_ASSIGN_OR_RETURN(const runtime::Device* device,
                             session.device(call.body.free_memory().device()));
-  const runtime::FreeMemoryInfo info = session.client().FreeMemory(*device);
+  runtime::FreeMemoryInfo info = session.client().FreeMemory(*device);
+  if (const int64_t left = session.limits().max_buffer_bytes - session.stats().buffer_bytes;
+      left < info.bytes) {
+    info.bytes = std::max<int64_t>(left, 0);
+    info.where = "as much as a session may have (max_buffer_bytes)";
+    info.shared = true;
+  }
   Reply reply;
   FreeMemoryInfo& out = *reply.mutable_free_memory();
   out.set_bytes(info.bytes);
@@ -402,6 +408,31 @@ absl::Status HandleKeepRows(SessionState& session, Call& call) {
   return session.feeds().KeepRows(call);
 }
 
+absl::Status HandleCopyBuffers(SessionState& session, Call& call) {
+  const CopyBuffers& copy = call.body.copy_buffers();
+  const uint64_t request = call.body.id();
+  if (request == 0) return absl::InvalidArgumentError("CopyBuffers without a request id");
+  PENSTOCK_ASSIGN_OR_RETURN(const runtime::Device* device, session.device(copy.device()));
+  std::vector<runtime::Buffer> from;
+  PENSTOCK_RETURN_IF_ERROR(session.FindBuffers(copy.buffers(), from));
+  return session.RunWait([&session, request, device, from = std::move(from),
+                          handle = copy.first_copy()]() mutable {
+    absl::Status status;
+    for (size_t i = 0; i < from.size() && status.ok(); ++i, ++handle) {
+      status = base::CatchExceptions([&]() -> absl::Status {
+        PENSTOCK_RETURN_IF_ERROR(session.CheckNewHandles({&handle, 1}));
+        PENSTOCK_RETURN_IF_ERROR(session.CheckBytes({&from[i].type(), 1}));
+        PENSTOCK_ASSIGN_OR_RETURN(const base::Array array, from[i].Get());
+        PENSTOCK_ASSIGN_OR_RETURN(runtime::Buffer copied, session.client().Put(array, *device));
+        PENSTOCK_RETURN_IF_ERROR(copied.Await());
+        session.AddBuffer(handle, std::move(copied));
+        return absl::OkStatus();
+      });
+    }
+    status.ok() ? session.SendReply(request, Reply()) : session.SendError(request, status);
+  });
+}
+
 absl::Status HandleEnd(SessionState& session, Call&) {
   session.End(absl::OkStatus());
   return absl::OkStatus();
@@ -431,6 +462,7 @@ constexpr HandlerRow kHandlers[] = {
     {Request::kFeedNext, HandleFeedNext},
     {Request::kCloseFeed, HandleCloseFeed},
     {Request::kKeepRows, HandleKeepRows},
+    {Request::kCopyBuffers, HandleCopyBuffers},
     {Request::kEnd, HandleEnd},
 };
 

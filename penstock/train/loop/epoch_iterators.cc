@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<HostFeed>> EpochIterators::Make(
   } else {
     options.epoch = epoch;
   }
-  PENSTOCK_RETURN_IF_ERROR(SendParts(place_, fit_.options.read, options));
+  PENSTOCK_RETURN_IF_ERROR(SendParts(place_, fit_.options.read, options, fit_.model.strategy()));
   if (options.pool == nullptr && place_.host == nullptr) {
     if (pool_ == nullptr) {
       // On CPU devices a step waits for each of the threads that compute it, so decoding a later
@@ -80,8 +80,7 @@ absl::StatusOr<std::unique_ptr<HostFeed>> EpochIterators::Make(
   if (place_.host != nullptr) {
     return OpenFeedAt(place_, options, network, model.strategy(), feed);
   }
-  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, fit_.dataset.MakeIterator(options));
-  return std::make_unique<Feed>(std::move(iterator), network, model.strategy(), std::move(feed));
+  return OpenFeedHere(place_, fit_.dataset, options, network, model.strategy(), feed);
 }
 
 }  // namespace penstock::train

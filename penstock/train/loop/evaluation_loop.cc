@@ -40,13 +40,12 @@ absl::StatusOr<std::unique_ptr<HostFeed>> EvaluationLoop::OpenFeed() {
   PENSTOCK_ASSIGN_OR_RETURN(FeedPlace place,
                             PlaceFeed(model_.strategy().client(), dataset(), read_));
   if (!place.note.empty()) callbacks_.NoteOnce(std::exchange(place.note, ""));
-  PENSTOCK_RETURN_IF_ERROR(SendParts(place, read_, iterator_options()));
+  PENSTOCK_RETURN_IF_ERROR(SendParts(place, read_, iterator_options(), model_.strategy()));
   if (!place.note.empty()) callbacks_.NoteOnce(place.note);
   if (place.host != nullptr) {
     return OpenFeedAt(place, iterator_options(), network, model_.strategy(), options);
   }
-  PENSTOCK_ASSIGN_OR_RETURN(auto iterator, OpenIterator());
-  return std::make_unique<Feed>(std::move(iterator), network, model_.strategy(), options);
+  return OpenFeedHere(place, dataset(), iterator_options(), network, model_.strategy(), options);
 }
 
 absl::Status EvaluationLoop::EvaluateBatches() {
