@@ -80,6 +80,7 @@ class Train : public Command {
     if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(CheckSavable(setup.model));
     PENSTOCK_RETURN_IF_ERROR(transfer_.LoadWeights(setup.model));
     if (find_learning_rate_.find) return find_learning_rate_.Run(setup, seed_, json_);
+    checkpoints_.UseClient(setup.client);
     PENSTOCK_RETURN_IF_ERROR(RecordRun());
     PENSTOCK_ASSIGN_OR_RETURN(const bool second_has_begun, ReportResumption());
     absl::StatusOr<train::History> fitted = Fit(setup, second_has_begun);
@@ -486,7 +487,7 @@ class Train : public Command {
 
   // Saves the options beside the checkpoints.
   absl::Status RecordRun() const {
-    if (checkpoints_.folder().empty()) return absl::OkStatus();
+    if (checkpoints_.folder().empty() || checkpoints_.on_worker()) return absl::OkStatus();
     return base::WithContext(SaveRunRecord(*io::FileSystem::Default(), checkpoints_.folder(),
                                            RunRecord(options_->Values()))
                                  .status(),

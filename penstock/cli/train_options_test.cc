@@ -426,6 +426,18 @@ class TrainOptionsTest : public testing::CommandFixture {
                          HasSubstr("--checkpoint-every must be a number of steps (500) or a time"));
            }
          }},
+        {"--checkpoint-place",
+         [this] {
+           // Of a worker: tests/remote. Devices of this process: no difference.
+           const Json here =
+               History({"--checkpoints", Path("here"), "--checkpoint-place", "client"});
+           EXPECT_EQ(
+               History({"--checkpoints", Path("there"), "--checkpoint-place", "worker"}).size(),
+               here.size());
+           EXPECT_THAT(Penstock({"inspect", Path("there")}).out, HasSubstr("step 6:"));
+           EXPECT_THAT(Error({"--checkpoints", Path("run"), "--checkpoint-place", "moon"}),
+                       HasSubstr("--checkpoint-place must be 'client' or 'worker', got 'moon'"));
+         }},
         {"--csv-log",
          [this] {
            History({"--csv-log", Path("log.csv")});

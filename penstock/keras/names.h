@@ -336,6 +336,7 @@ inline namespace callbacks {
 using train::BackupAndRestore;
 using train::Callback;
 using train::Checkpoint;
+using train::CheckpointPlace;
 using train::CsvLogger;
 using train::EarlyStopping;
 using train::InferenceContext;

@@ -139,6 +139,16 @@ absl::Status DeviceModel::SetState(const NamedArrays& state) {
   return absl::OkStatus();
 }
 
+absl::Status DeviceModel::SetStateOnDevices(std::vector<runtime::Buffers> replicas) {
+  if (layout_.learning_rate >= 0) {
+    PENSTOCK_ASSIGN_OR_RETURN(const Array rate,
+                              replicas[0][static_cast<size_t>(layout_.learning_rate)].Get());
+    learning_rate_ = rate.data<float>()[0];
+  }
+  state_ = DeviceState::Of(std::move(replicas));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<runtime::Buffers>> DeviceModel::ZeroMetrics() const {
   std::vector<runtime::Buffers> zeros(strategy().num_replicas());
   for (int r = 0; r < strategy().num_replicas(); ++r) {

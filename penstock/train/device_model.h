@@ -48,6 +48,8 @@ class DeviceModel {
   // All entries of the layout.
   absl::StatusOr<NamedArrays> State() const;
   absl::Status SetState(const NamedArrays& state);
+  // The same on the devices: buffers of the layout's types, [replica][entry], which no one else uses.
+  absl::Status SetStateOnDevices(std::vector<runtime::Buffers> replicas);
 
   // Metric sums of zero, on each replica.
   absl::StatusOr<std::vector<runtime::Buffers>> ZeroMetrics() const;

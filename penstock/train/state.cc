@@ -140,6 +140,20 @@ absl::StatusOr<NamedArrays> DeviceState::Get(const StateLayout& layout, int begi
   return Get(layout, begin, end, own_variables_.empty() ? replicas_[0] : own_variables_[0]);
 }
 
+runtime::Buffers DeviceState::Entries() const {
+  runtime::Buffers entries = replicas_[0];
+  if (!own_variables_.empty()) {
+    std::copy(own_variables_[0].begin(), own_variables_[0].end(), entries.begin());
+  }
+  return entries;
+}
+
+DeviceState DeviceState::Of(std::vector<runtime::Buffers> replicas) {
+  DeviceState state;
+  state.replicas_ = std::move(replicas);
+  return state;
+}
+
 absl::StatusOr<NamedArrays> DeviceState::GetSeenVariables(const StateLayout& layout) const {
   return Get(layout, 0, layout.num_variables, replicas_[0]);
 }

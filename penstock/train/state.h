@@ -70,6 +70,10 @@ class DeviceState {
   // Entries [begin, end) from replica 0, as of the last dispatched step; blocks on the device. Of
   // the variables their own values, also while averages are in use.
   absl::StatusOr<NamedArrays> Get(const StateLayout& layout, int begin, int end) const;
+  // The same entries, all of them, on the devices.
+  runtime::Buffers Entries() const;
+  // The state in these buffers, [replica][entry], which no one else uses.
+  static DeviceState Of(std::vector<runtime::Buffers> replicas);
   // Replaces one entry on every replica.
   absl::Status Set(const StateLayout& layout, const Strategy& strategy, int entry,
                    const Array& array);

@@ -1,4 +1,5 @@
 // `penstock train --detach`: a training that its worker runs goes on when its client, or the worker, is killed.
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <optional>
@@ -106,6 +107,27 @@ TEST_F(DetachedTrainingTest, ResumesWhenItsWorkerIsKilledAndStartedAgain) {
   EXPECT_EQ(follower.AwaitEnd(), 0) << follower.output();
   EXPECT_THAT(follower.output(), HasSubstr("resumes from its last checkpoint"));
   EXPECT_EQ(cli::testing::Bytes(Path("out/run.safetensors")), Undisturbed(kEpochs));
+}
+
+// Not detached: the client trains, and the worker saves.
+TEST_F(DetachedTrainingTest, ClientResumesFromCheckpointsThatTheWorkerWrites) {
+  const std::vector<std::string> there = {"--device", address(), "--checkpoint-place", "worker"};
+  const CommandResult first = Penstock(Train("run", 1, there));
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_FALSE(std::filesystem::exists(Path("out/run/options.json")));
+  const CommandResult second = Penstock(Train("run", 2, there));
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("resuming from the checkpoint of step "));
+  // The same on this machine: with more epochs, the learning rate has another schedule.
+  Undisturbed(1);
+  EXPECT_TRUE(cli::testing::Bytes(Path("out/run.safetensors")) == Undisturbed(2));
+  std::vector<std::string> elsewhere = Train("run", 1, there);
+  std::replace(elsewhere.begin(), elsewhere.end(), Path("out/run"), Path("elsewhere"));
+  const CommandResult denied = Penstock(elsewhere);
+  EXPECT_EQ(denied.code, 1);
+  EXPECT_THAT(denied.err, AllOf(HasSubstr("--checkpoints"), HasSubstr("--write"),
+                                HasSubstr("--checkpoint-place"), HasSubstr(Path("out"))));
+  EXPECT_FALSE(std::filesystem::exists(Path("elsewhere")));
 }
 
 TEST_F(DetachedTrainingTest, OwnsTheDevicesUntilItIsStopped) {

@@ -16,10 +16,12 @@
 
 #include "penstock/base/array.h"
 #include "penstock/base/random.h"
+#include "penstock/io/file_system.h"
 #include "penstock/nn/layers.h"
 #include "penstock/remote/client.h"
 #include "penstock/remote/link/link_client.h"
 #include "penstock/runtime/testing/test_device.h"
+#include "penstock/save/checkpoint.h"
 #include "penstock/train/callbacks/checkpoint.h"
 #include "penstock/train/trainer.h"
 
@@ -35,8 +37,9 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 64, kBatch = 8, kSteps = kRows / kBatch;
 constexpr int kEpochs = 4;
-// In the environment of a client's process: the address of its worker.
-constexpr char kWorkerVariable[] = "PENSTOCK_TEST_WORKER";
+// In the environment of a client's process: the address of its worker, and a folder for checkpoints.
+constexpr char kWorkerVariable[] = "PENSTOCK_TEST_WORKER",
+               kFolderVariable[] = "PENSTOCK_TEST_FOLDER";
 
 class KilledProcessesTest : public testing::Test {
  protected:
@@ -191,6 +194,74 @@ TEST_F(KilledProcessesTest, WorkerFreesEverythingWhenTheLeaseOfAKilledClientEnds
   ASSERT_EQ(with_next->sessions_size(), 1);
   EXPECT_EQ(with_next->sessions(0).buffers(), 0);
   EXPECT_EQ(with_next->sessions(0).buffer_bytes(), 0);
+}
+
+// Checkpoints that the worker writes, after every step.
+std::shared_ptr<train::Callback> WorkersCheckpoints(const std::string& folder) {
+  return train::Checkpoint(
+      {.folder = folder, .every_steps = 1, .place = train::CheckpointPlace::kWorker});
+}
+
+// What the client's process of the next test does.
+TEST_F(KilledProcessesTest, DISABLED_TrainsWithTheWorkersCheckpoints) {
+  const char *const address = std::getenv(kWorkerVariable), *const run =
+                                                                std::getenv(kFolderVariable);
+  ASSERT_TRUE(address != nullptr && run != nullptr);
+  Train(Open(address), {.epochs = kEpochs, .callbacks = {WorkersCheckpoints(run)}});
+}
+
+// Number of files in the folder, and folders.
+int64_t EntriesOf(const std::string& folder) {
+  std::error_code error;
+  int64_t entries = 0;
+  for (auto it = std::filesystem::recursive_directory_iterator(folder, error);
+       !error && it != std::filesystem::recursive_directory_iterator(); it.increment(error)) {
+    ++entries;
+  }
+  return entries;
+}
+
+TEST_F(KilledProcessesTest, ClientAndWorkerAreKilledTogetherWhileTheWorkerSaves) {
+  const uint64_t seed = base::EntropySeed();
+  RecordProperty("seed", absl::StrCat(seed));
+  SCOPED_TRACE(absl::StrCat("seed ", seed));
+  base::Random random(seed);
+  const std::string run = folder_ + "/run";
+  const base::NamedArrays undisturbed = Train(runtime::TestClient(1), {.epochs = kEpochs});
+  WorkerProcess worker({.folder = folder_, .arguments = {"--write", folder_ + "/"}});
+  int64_t killed = 0;
+  for (int round = 0; round < 2; ++round) {
+    Process client({"/proc/self/exe", "--gtest_also_run_disabled_tests",
+                    "--gtest_filter=KilledProcessesTest.DISABLED_TrainsWithTheWorkersCheckpoints"},
+                   {absl::StrCat(kWorkerVariable, "=", worker.address()),
+                    absl::StrCat(kFolderVariable, "=", run)});
+    client.DropOutput();
+    // The folder changes so many times: somewhere within one of the next saves.
+    int64_t changes = 1 + static_cast<int64_t>(random.Uniform() * 40), last = EntriesOf(run);
+    while (changes > 0 && client.running()) {
+      if (const int64_t now = EntriesOf(run); now != last) {
+        last = now;
+        --changes;
+      }
+    }
+    killed += client.running() ? 1 : 0;
+    ::kill(worker.process().id(), SIGKILL);
+    client.Kill();
+    worker.KillAndStartAgain();
+    save::CheckpointManager manager(*io::FileSystem::Default(), run);
+    const absl::StatusOr<save::CheckpointList> list = manager.List();
+    ASSERT_TRUE(list.ok()) << list.status();
+    EXPECT_TRUE(list->corrupt.empty());
+  }
+  std::printf("killed together %lld times\n", static_cast<long long>(killed));
+  const base::NamedArrays weights =
+      Train(Open(worker.address()), {.epochs = kEpochs, .callbacks = {WorkersCheckpoints(run)}});
+  ASSERT_GT(undisturbed.size(), 0u);
+  ASSERT_EQ(weights.size(), undisturbed.size());
+  for (const auto& [name, value] : undisturbed) {
+    ASSERT_NE(weights.Find(name), nullptr) << name;
+    EXPECT_TRUE(base::BitwiseEqual(value, *weights.Find(name))) << name;
+  }
 }
 
 }  // namespace

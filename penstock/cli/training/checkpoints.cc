@@ -20,11 +20,24 @@ void Checkpoints::Describe(Options& options) {
            "Save checkpoints also every N steps (500) or after a time (30s, 5m, 1h30m); default: "
            "only at the end of epochs")
       .Needs("--checkpoints");
+  options
+      .Add(
+          "--checkpoint-place", place_,
+          "What writes and reads the checkpoints: this client, or the worker of --device, with its "
+          "own credentials, below its --write prefixes; the weights then do not come here")
+      .ShowDefault()
+      .Needs("--checkpoints");
 }
 
 absl::Status Checkpoints::Check() const {
   if (folder_.empty()) return absl::OkStatus();
   PENSTOCK_RETURN_IF_ERROR(Frequency().status());
+  if (place_ != "client" && place_ != "worker") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--checkpoint-place must be 'client' or 'worker', got '", place_, "'"));
+  }
+  // The callback asks the worker before the first step.
+  if (place_ == "worker") return absl::OkStatus();
   return base::WithContext(io::CheckWritableFolder(*io::FileSystem::Default(), folder_),
                            "--checkpoints");
 }
@@ -35,12 +48,26 @@ absl::Status Checkpoints::CatchTermination() {
   return absl::OkStatus();
 }
 
+train::CheckpointHost* Checkpoints::Host() const {
+  if (place_ != "worker") return nullptr;
+  return dynamic_cast<train::CheckpointHost*>(client_.get());
+}
+
 std::string Checkpoints::FolderOf(absl::string_view stage) const {
   return stage.empty() ? folder_ : io::JoinPath(folder_, stage);
 }
 
 absl::StatusOr<std::optional<int64_t>> Checkpoints::NewestStep(absl::string_view stage) const {
   if (folder_.empty()) return std::nullopt;
+  if (train::CheckpointHost* const host = Host(); host != nullptr) {
+    const auto store = host->OpenCheckpoints(FolderOf(stage), {}, /*check=*/false);
+    if (!store.ok()) {
+      return base::WithContext(store.status(),
+                               "--checkpoints, which the worker writes below its --write prefixes "
+                               "(--checkpoint-place)");
+    }
+    return (*store)->NewestStep();
+  }
   save::CheckpointManager manager(*io::FileSystem::Default(), FolderOf(stage));
   PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, manager.List());
   if (list.complete.empty()) return std::nullopt;
@@ -53,6 +80,7 @@ std::shared_ptr<train::Callback> Checkpoints::Callback(absl::string_view stage) 
   if (!options.ok()) return nullptr;  // unreachable after Check
   options->folder = FolderOf(stage);
   options->termination = termination_;
+  if (place_ == "worker") options->place = train::CheckpointPlace::kWorker;
   return train::Checkpoint(*options);
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,7 +13,9 @@
 
 #include "penstock/base/termination_signal.h"
 #include "penstock/cli/options.h"
+#include "penstock/runtime/client.h"
 #include "penstock/train/callbacks/checkpoint.h"
+#include "penstock/train/checkpoint_store.h"
 
 namespace penstock::cli {
 
@@ -23,6 +26,11 @@ class Checkpoints {
   absl::Status Check() const;
   // From now on SIGTERM saves a checkpoint and ends the training (exit code 75).
   absl::Status CatchTermination();
+
+  // The training's devices, whose worker may be the one that writes.
+  void UseClient(std::shared_ptr<runtime::Client> client) { client_ = std::move(client); }
+  // Whether the worker writes them (--checkpoint-place), so that this machine has no such folder.
+  bool on_worker() const { return Host() != nullptr; }
 
   // Null before CatchTermination, and without checkpoints.
   const std::shared_ptr<const base::TerminationSignal>& termination() const { return termination_; }
@@ -38,8 +46,10 @@ class Checkpoints {
  private:
   absl::StatusOr<train::CheckpointOptions> Frequency() const;
   std::string FolderOf(absl::string_view stage) const;
+  train::CheckpointHost* Host() const;
 
-  std::string folder_, every_;
+  std::string folder_, every_, place_ = "client";
+  std::shared_ptr<runtime::Client> client_;
   std::shared_ptr<const base::TerminationSignal> termination_;
 };
 

@@ -77,6 +77,7 @@ constexpr DetachedRow kDetachedRows[] = {
     {"--device", "the devices are the worker's"},
     {"--take-over", "the client says it, not the training"},
     {"--detach", "the training is detached already"},
+    {"--checkpoint-place", "the worker's own process writes the checkpoints"},
     {"--config", "the client reads the file"},
     {"--cpu-devices", "it is an option of the worker"},
     {"--monitor", "it would listen on the worker's machine; `penstock attach` follows a training"},

@@ -9,6 +9,7 @@
 #include "penstock/base/dtype.h"
 #include "penstock/base/status.h"
 #include "penstock/data/travel/allowed_paths.h"
+#include "penstock/remote/checkpoint/client_checkpoints.h"
 #include "penstock/remote/client/remote_executable.h"
 #include "penstock/remote/feed/client_feed.h"
 #include "penstock/remote/feed/device_rows_reader.h"
@@ -260,6 +261,12 @@ absl::StatusOr<runtime::Buffers> RemoteClient::CopyToDevice(const runtime::Buffe
 absl::StatusOr<train::KeptRows> RemoteClient::KeepRows(const data::DatasetPart& part,
                                                        const data::IteratorOptions& read) {
   return rows_.Send(session(), part, read);
+}
+
+absl::StatusOr<std::unique_ptr<train::CheckpointStore>> RemoteClient::OpenCheckpoints(
+    const std::string& folder, const save::CheckpointOptions& options, bool check) {
+  PENSTOCK_RETURN_IF_ERROR(CheckPath(folder, /*write=*/true));
+  return ClientCheckpoints::Open(session(), devices_, folder, options, check);
 }
 
 void RemoteClient::Log(absl::string_view line) {

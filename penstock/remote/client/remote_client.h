@@ -12,6 +12,7 @@
 #include "penstock/remote/feed/row_sender.h"
 #include "penstock/runtime/client.h"
 #include "penstock/train/activity_host.h"
+#include "penstock/train/checkpoint_store.h"
 #include "penstock/train/feed_host.h"
 
 namespace penstock::remote {
@@ -19,6 +20,7 @@ namespace penstock::remote {
 class RemoteClient : public runtime::Client,
                      public train::FeedHost,
                      public train::ActivityHost,
+                     public train::CheckpointHost,
                      public std::enable_shared_from_this<RemoteClient> {
  public:
   static absl::StatusOr<std::shared_ptr<RemoteClient>> Open(DeviceClient::Connect connect);
@@ -50,6 +52,10 @@ class RemoteClient : public runtime::Client,
   absl::StatusOr<train::RowsThere> ReadToDevices(const train::FeedRequest& request) override;
   absl::StatusOr<runtime::Buffers> CopyToDevice(const runtime::Buffers& buffers,
                                                 const runtime::Device& device) override;
+
+  // train::CheckpointHost (checkpoint/client_checkpoints.h).
+  absl::StatusOr<std::unique_ptr<train::CheckpointStore>> OpenCheckpoints(
+      const std::string& folder, const save::CheckpointOptions& options, bool check) override;
 
   // train::ActivityHost.
   void SetTraining(int64_t step, int64_t epoch, int64_t epochs) override {

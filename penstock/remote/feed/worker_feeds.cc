@@ -10,7 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/available_memory.h"
@@ -24,6 +23,7 @@
 #include "penstock/data/travel/dataset_json.h"
 #include "penstock/data/travel/report_json.h"
 #include "penstock/remote/feed/batch_description.h"
+#include "penstock/remote/worker/session_gate.h"
 #include "penstock/remote/worker/session_state.h"
 #include "penstock/train/device_feed.h"
 #include "penstock/train/device_rows.h"
@@ -40,46 +40,7 @@ constexpr size_t kMaxKept = 256;
 // Between two reports of a pipeline, in seconds.
 constexpr double kReportSeconds = 0.5;
 
-absl::Status SessionHasEnded() { return absl::CancelledError("the session has ended"); }
-
 }  // namespace
-
-// The way from a feed's thread to the session, which is closed when the session ends.
-class WorkerFeeds::Gate {
- public:
-  explicit Gate(SessionState* session) : session_(session) {}
-
-  // Calls `use`, which must not block; does nothing after Close.
-  void Use(absl::FunctionRef<void(SessionState&)> use) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (session_ == nullptr) return;
-      ++users_;
-    }
-    use(*session_);
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (--users_ == 0) unused_.notify_all();
-  }
-  // Waits until no thread is in Use; none will be.
-  void Close() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    unused_.wait(lock, [&] { return users_ == 0; });
-    session_ = nullptr;
-  }
-
-  void SendReply(uint64_t id, Reply reply) {
-    Use([&](SessionState& session) { session.SendReply(id, std::move(reply)); });
-  }
-  void SendError(uint64_t id, const absl::Status& status) {
-    Use([&](SessionState& session) { session.SendError(id, status); });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable unused_;
-  SessionState* session_;
-  int users_ = 0;
-};
 
 // Elements that the client has sent.
 struct WorkerFeeds::Kept {
@@ -110,7 +71,7 @@ struct WorkerFeeds::Shared {
   absl::StatusOr<train::RowsRoom> RoomFor(absl::Span<const runtime::Device> devices);
   absl::StatusOr<data::IteratorOptions> OptionsOf(const train::FeedRequest& request);
 
-  Gate gate;
+  SessionGate gate;  // the way from a feed's thread to the session
   const std::shared_ptr<runtime::Client> client;
   const std::shared_ptr<const data::AllowedPaths> allowed;
   const std::shared_ptr<io::FileSystem> file_system;
@@ -152,8 +113,8 @@ struct WorkerFeeds::Feed {
   }
 
   const std::shared_ptr<Shared> shared;
-  std::mutex mutex;                       // guards the pointers, which the thread changes
-  std::unique_ptr<train::HostFeed> feed;  // used by the thread
+  std::mutex mutex;                         // guards the pointers, which the thread changes
+  std::unique_ptr<train::HostFeed> feed;    // used by the thread
   std::shared_ptr<data::Iterator> reading;  // of ReadToDevices
   absl::Status status;                      // of opening it
   double reported = 0;
@@ -278,15 +239,14 @@ absl::StatusOr<train::DeviceRows> WorkerFeeds::Shared::DeviceRowsOf(
     const train::FeedRequest& request) {
   const size_t columns = request.device_columns.size(), replicas = request.devices.size();
   if (columns == 0 || request.device_buffers.size() != columns * replicas) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(request.device_buffers.size(), " buffers of rows for ", columns,
-                     " columns on ", replicas, " devices"));
+    return absl::InvalidArgumentError(absl::StrCat(request.device_buffers.size(),
+                                                   " buffers of rows for ", columns, " columns on ",
+                                                   replicas, " devices"));
   }
   runtime::Buffers all;
   absl::Status status = SessionHasEnded();
-  gate.Use([&](SessionState& session) {
-    status = session.FindBuffers(request.device_buffers, all);
-  });
+  gate.Use(
+      [&](SessionState& session) { status = session.FindBuffers(request.device_buffers, all); });
   PENSTOCK_RETURN_IF_ERROR(status);
   train::DeviceRows rows = {.names = request.device_columns};
   for (size_t i = 0; i < all.size(); ++i) {
@@ -360,8 +320,8 @@ absl::StatusOr<std::string> WorkerFeeds::Feed::Open(const OpenFeed& open) {
                                          std::move(devices), std::move(with));
   } else {
     made = std::make_unique<train::DeviceFeed>(std::move(iterator), request.ports, *shared->client,
-                                               std::move(devices), std::move(with),
-                                               std::move(rows), shared->gather_programs);
+                                               std::move(devices), std::move(with), std::move(rows),
+                                               shared->gather_programs);
   }
   const std::lock_guard<std::mutex> lock(mutex);
   feed = std::move(made);
@@ -378,8 +338,7 @@ absl::StatusOr<std::string> WorkerFeeds::Feed::ReadToDevices(
   const train::RowsFit fits = [&](int64_t rows, int64_t bytes) {
     return train::CheckRowsFit(room, rows, bytes);
   };
-  PENSTOCK_ASSIGN_OR_RETURN(const train::RowsSource source,
-                            train::SourceOfRows(dataset, options));
+  PENSTOCK_ASSIGN_OR_RETURN(const train::RowsSource source, train::SourceOfRows(dataset, options));
   if (const int64_t bytes = train::BytesOfRows(dataset.spec(), source.expected); bytes >= 0) {
     PENSTOCK_RETURN_IF_ERROR(fits(source.expected, bytes));
   }
@@ -574,7 +533,7 @@ absl::Status WorkerFeeds::Next(Call& call) {
   }
   thread->pool->Schedule([id, feed, next] {
     --feed->waiting;
-    Gate& gate = feed->shared->gate;
+    SessionGate& gate = feed->shared->gate;
     if (feed->closed) return gate.SendError(id, absl::CancelledError("the feed was closed"));
     absl::StatusOr<Reply> reply = base::CatchExceptions([&] { return feed->Next(next); });
     if (!reply.ok()) return gate.SendError(id, reply.status());

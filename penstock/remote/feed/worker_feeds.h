@@ -45,7 +45,6 @@ class WorkerFeeds {
   absl::Status KeepRows(Call& call);
 
  private:
-  class Gate;
   struct Shared;
   struct Kept;
   struct Feed;

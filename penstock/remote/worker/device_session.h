@@ -24,6 +24,10 @@
 #include "penstock/remote/link/link.h"
 #include "penstock/runtime/client.h"
 
+namespace penstock::io {
+class FileSystem;
+}
+
 namespace penstock::remote {
 
 // Limits of one session; exceeding one is RESOURCE_EXHAUSTED for that request, which names the limit.
@@ -46,6 +50,8 @@ struct DeviceSessionOptions {
   SessionLimits limits = {};
   // Prefixes of URIs that its pipelines may read and its checkpoints may be written to.
   std::vector<std::string> readable = {}, writable = {};
+  // Of its checkpoints; default: io::FileSystem::Default().
+  std::shared_ptr<io::FileSystem> file_system = {};
 };
 
 struct SessionStats {

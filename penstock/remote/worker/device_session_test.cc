@@ -364,10 +364,20 @@ TEST_F(DeviceSessionTest, RejectsDevicesOfOthers) {
   EXPECT_THAT(TextOf(Call(compile)), HasSubstr("1 replicas, but 0 devices"));
 }
 
-TEST_F(DeviceSessionTest, RejectsUnknownRequest) {
+TEST_F(DeviceSessionTest, RejectsCheckpointsOfNoStoreAndUnknownRequestsAboutThem) {
   Request request;
-  request.mutable_save();
+  request.mutable_checkpoints()->set_store(5);
+  EXPECT_THAT(TextOf(Call(request)), HasSubstr("no store 5"));
+  request.mutable_checkpoints()->mutable_open()->set_folder("/run");
+  request.mutable_checkpoints()->mutable_open()->set_keep(1);
+  EXPECT_TRUE(Call(request).ok());
+  request.mutable_checkpoints()->clear_body();
   EXPECT_TRUE(absl::IsUnimplemented(Call(request).status()));
+  request.mutable_checkpoints()->mutable_save()->add_names("x");
+  EXPECT_TRUE(absl::IsInvalidArgument(Call(request).status()));
+  // This session may write nowhere.
+  request.mutable_checkpoints()->set_read(true);
+  EXPECT_TRUE(absl::IsPermissionDenied(Call(request).status()));
 }
 
 TEST_F(DeviceSessionTest, GarbageEndsTheSession) {

@@ -14,6 +14,7 @@
 
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
+#include "penstock/remote/checkpoint/worker_checkpoints.h"
 #include "penstock/remote/feed/worker_feeds.h"
 #include "penstock/remote/wire/wire_types.h"
 #include "penstock/remote/worker/xla_flags.h"
@@ -408,6 +409,10 @@ absl::Status HandleKeepRows(SessionState& session, Call& call) {
   return session.feeds().KeepRows(call);
 }
 
+absl::Status HandleCheckpoints(SessionState& session, Call& call) {
+  return session.checkpoints().Handle(call);
+}
+
 absl::Status HandleCopyBuffers(SessionState& session, Call& call) {
   const CopyBuffers& copy = call.body.copy_buffers();
   const uint64_t request = call.body.id();
@@ -415,22 +420,22 @@ absl::Status HandleCopyBuffers(SessionState& session, Call& call) {
   PENSTOCK_ASSIGN_OR_RETURN(const runtime::Device* device, session.device(copy.device()));
   std::vector<runtime::Buffer> from;
   PENSTOCK_RETURN_IF_ERROR(session.FindBuffers(copy.buffers(), from));
-  return session.RunWait([&session, request, device, from = std::move(from),
-                          handle = copy.first_copy()]() mutable {
-    absl::Status status;
-    for (size_t i = 0; i < from.size() && status.ok(); ++i, ++handle) {
-      status = base::CatchExceptions([&]() -> absl::Status {
-        PENSTOCK_RETURN_IF_ERROR(session.CheckNewHandles({&handle, 1}));
-        PENSTOCK_RETURN_IF_ERROR(session.CheckBytes({&from[i].type(), 1}));
-        PENSTOCK_ASSIGN_OR_RETURN(const base::Array array, from[i].Get());
-        PENSTOCK_ASSIGN_OR_RETURN(runtime::Buffer copied, session.client().Put(array, *device));
-        PENSTOCK_RETURN_IF_ERROR(copied.Await());
-        session.AddBuffer(handle, std::move(copied));
-        return absl::OkStatus();
+  return session.RunWait(
+      [&session, request, device, from = std::move(from), handle = copy.first_copy()]() mutable {
+        absl::Status status;
+        for (size_t i = 0; i < from.size() && status.ok(); ++i, ++handle) {
+          status = base::CatchExceptions([&]() -> absl::Status {
+            PENSTOCK_RETURN_IF_ERROR(session.CheckNewHandles({&handle, 1}));
+            PENSTOCK_RETURN_IF_ERROR(session.CheckBytes({&from[i].type(), 1}));
+            PENSTOCK_ASSIGN_OR_RETURN(const base::Array array, from[i].Get());
+            PENSTOCK_ASSIGN_OR_RETURN(runtime::Buffer copied, session.client().Put(array, *device));
+            PENSTOCK_RETURN_IF_ERROR(copied.Await());
+            session.AddBuffer(handle, std::move(copied));
+            return absl::OkStatus();
+          });
+        }
+        status.ok() ? session.SendReply(request, Reply()) : session.SendError(request, status);
       });
-    }
-    status.ok() ? session.SendReply(request, Reply()) : session.SendError(request, status);
-  });
 }
 
 absl::Status HandleEnd(SessionState& session, Call&) {
@@ -463,6 +468,7 @@ constexpr HandlerRow kHandlers[] = {
     {Request::kCloseFeed, HandleCloseFeed},
     {Request::kKeepRows, HandleKeepRows},
     {Request::kCopyBuffers, HandleCopyBuffers},
+    {Request::kCheckpoints, HandleCheckpoints},
     {Request::kEnd, HandleEnd},
 };
 

@@ -7,6 +7,7 @@
 #include "penstock/base/clock.h"
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
+#include "penstock/remote/checkpoint/worker_checkpoints.h"
 #include "penstock/remote/feed/worker_feeds.h"
 #include "penstock/remote/wire/wire_types.h"
 #include "penstock/remote/worker/session_requests.h"
@@ -64,6 +65,11 @@ SessionState::SessionState(std::shared_ptr<runtime::Client> client, DeviceSessio
 SessionState::~SessionState() = default;
 
 // Called by handlers only, one at a time.
+WorkerCheckpoints& SessionState::checkpoints() {
+  if (checkpoints_ == nullptr) checkpoints_ = std::make_unique<WorkerCheckpoints>(*this);
+  return *checkpoints_;
+}
+
 WorkerFeeds& SessionState::feeds() {
   if (feeds_ == nullptr) feeds_ = std::make_unique<WorkerFeeds>(*this);
   return *feeds_;
@@ -645,6 +651,7 @@ void SessionState::Shutdown() {
   pools[1].reset();
   feeds_
       .reset();  // after the waiter, which ends feeds that were closed; their threads make buffers
+  checkpoints_.reset();
   absl::flat_hash_map<uint64_t, Entry> buffers;
   absl::flat_hash_map<uint64_t, std::shared_ptr<runtime::Executable>> programs;
   absl::flat_hash_map<uint64_t, std::shared_ptr<Upload>> uploads;

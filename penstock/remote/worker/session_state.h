@@ -46,6 +46,7 @@ struct Call {
   int64_t bytes = 0;  // of its message
 };
 
+class WorkerCheckpoints;
 class WorkerFeeds;
 
 // A link that is used by several threads until it is closed.
@@ -103,6 +104,8 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
 
   // The session's input pipelines.
   WorkerFeeds& feeds();
+  // The folders of checkpoints that it writes and reads here.
+  WorkerCheckpoints& checkpoints();
 
   // Checks that the handles may be used for new buffers or programs: not 0, not in use, within limits.
   absl::Status CheckNewHandles(absl::Span<const uint64_t> handles) const;
@@ -181,7 +184,8 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
                         std::function<void()> task);
   void SendChunks(uint64_t request, const base::Array& tensor);
 
-  std::unique_ptr<WorkerFeeds> feeds_;  // made on first use; destroyed by Shutdown
+  std::unique_ptr<WorkerFeeds> feeds_;              // made on first use; destroyed by Shutdown
+  std::unique_ptr<WorkerCheckpoints> checkpoints_;  // the same
   const std::shared_ptr<runtime::Client> client_;
   const DeviceSessionOptions options_;
   std::vector<const runtime::Device*> devices_;

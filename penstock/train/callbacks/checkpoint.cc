@@ -7,9 +7,9 @@
 
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
-#include "penstock/save/async_checkpoint.h"
 #include "penstock/train/callbacks/monitored.h"
 #include "penstock/train/callbacks/option_checks.h"
+#include "penstock/train/checkpoint_store.h"
 
 namespace penstock::train {
 namespace {
@@ -25,11 +25,9 @@ class CheckpointCallback : public Callback {
       : options_(options),
         names_(names),
         fs_(options.file_system != nullptr ? options.file_system : io::FileSystem::Default()),
-        checkpoints_(*fs_, options.folder,
-                     {.checkpoints = {.keep = std::max(options.keep, 1),
-                                      .keep_best = !options.keep_best.empty()},
-                      .asynchronous = options.asynchronous}),
-        best_(options.keep_best, options.mode) {}
+        best_(options.keep_best, options.mode) {
+    if (options.place == CheckpointPlace::kClient) checkpoints_ = StoreHere();
+  }
 
   bool RunsLast() const override { return true; }
   bool WantsState(const Position& position) const override {
@@ -56,11 +54,33 @@ class CheckpointCallback : public Callback {
       PENSTOCK_RETURN_IF_ERROR(
           Monitored::Resolve(context, kKeepBest, options_.keep_best, options_.mode).status());
     }
-    return base::WithContext(io::CheckWritableFolder(*fs_, options_.folder),
-                             absl::StrCat(who, "'s ", names_.folder));
+    const std::string option = absl::StrCat(who, "'s ", names_.folder);
+    CheckpointHost* const host = HostOf(context);
+    if (host == nullptr) {
+      return base::WithContext(io::CheckWritableFolder(*fs_, options_.folder), option);
+    }
+    if (options_.file_system != nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          who, "'s file_system is of this process; with place = kWorker the worker's is used"));
+    }
+    return base::WithContext(
+        host->OpenCheckpoints(options_.folder, StoreOptions(), /*check=*/true).status(),
+        absl::StrCat(option,
+                     ", which the worker writes, below its --write prefixes (place = "
+                     "kClient: this process writes)"));
   }
 
   absl::Status TrainBegin(TrainingContext& context) override {
+    if (options_.place == CheckpointPlace::kWorker) {
+      checkpoints_ = nullptr;
+      CheckpointHost* const host = HostOf(context);
+      if (host != nullptr) {
+        PENSTOCK_ASSIGN_OR_RETURN(
+            checkpoints_, host->OpenCheckpoints(options_.folder, StoreOptions(), /*check=*/false));
+      } else {
+        checkpoints_ = StoreHere();
+      }
+    }
     saved_step_ = -1;
     score_ = std::nullopt;
     due_after_ = unsaved_end_ = std::nullopt;
@@ -70,7 +90,7 @@ class CheckpointCallback : public Callback {
           best_, Monitored::Begin(context, kKeepBest, options_.keep_best, options_.mode));
     }
     if (!options_.resume) return CheckThatNoneIsThere();
-    absl::StatusOr<save::Restored> newest = checkpoints_.WhenIdle().ReadLatest();
+    const absl::StatusOr<FoundCheckpoint> newest = checkpoints_->ReadLatest();
     // NOT_FOUND: the folder's own listing shows no checkpoint.
     if (absl::IsNotFound(newest.status())) return absl::OkStatus();
     if (!newest.ok()) return newest.status();
@@ -80,20 +100,18 @@ class CheckpointCallback : public Callback {
                    static_cast<long long>(skipped.step), io::DisplayName(skipped.uri).c_str(),
                    std::string(skipped.why.message()).c_str());
     }
-    const save::Checkpoint& checkpoint = newest->checkpoint;
-    PENSTOCK_RETURN_IF_ERROR(
-        base::WithContext(context.Resume(checkpoint.arrays, checkpoint.state),
-                          absl::StrCat("resuming from ", io::DisplayName(options_.folder),
-                                       ", step ", checkpoint.step)));
-    saved_step_ = checkpoint.step;
-    saved_state_ = checkpoint.state;
-    score_ = checkpoint.score;
+    PENSTOCK_RETURN_IF_ERROR(base::WithContext(
+        checkpoints_->Resume(context),
+        absl::StrCat("resuming from ", io::DisplayName(options_.folder), ", step ", newest->step)));
+    saved_step_ = newest->step;
+    saved_state_ = newest->state;
+    score_ = newest->score;
     resumed_ = true;
     return absl::OkStatus();
   }
 
   absl::Status BatchBegin(TrainingContext& context, const Position& position) override {
-    PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_->TakeError());
     // After the execution that is dispatched next: the loop then waits for it (WantsState), and
     // nothing else is in flight.
     if (MustEnd(context) || IsTime()) due_after_ = position.total_steps;
@@ -101,7 +119,7 @@ class CheckpointCallback : public Callback {
   }
 
   absl::Status BatchEnd(TrainingContext& context, const Position& position, const Logs&) override {
-    PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_->TakeError());
     if (!WantsState(position)) return absl::OkStatus();
     PENSTOCK_RETURN_IF_ERROR(SaveState(context, position.total_steps));
     if (MustEnd(context)) Interrupt(context);
@@ -114,13 +132,13 @@ class CheckpointCallback : public Callback {
     if (saved_step_ != position.total_steps || saved_state_ != context.Progress()) {
       PENSTOCK_RETURN_IF_ERROR(SaveState(context, position.total_steps));
     }
-    return checkpoints_.Wait();
+    return checkpoints_->Wait();
   }
 
   // Before validation and what other callbacks do at the end of an epoch, which may fail. A run
   // that is resumed here does both again.
   absl::Status EpochTrained(TrainingContext& context, const Position& position) override {
-    PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_->TakeError());
     if (!IsDue(position)) {
       unsaved_end_ = position.total_steps;
       return absl::OkStatus();
@@ -143,7 +161,7 @@ class CheckpointCallback : public Callback {
 
   absl::Status EpochEnd(TrainingContext& context, const Position& position,
                         const Logs& logs) override {
-    PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_->TakeError());
     if (!options_.keep_best.empty() && IsDue(position)) {
       PENSTOCK_ASSIGN_OR_RETURN(const std::optional<double> value,
                                 best_.Value(logs, position.epoch));
@@ -160,7 +178,18 @@ class CheckpointCallback : public Callback {
   }
 
   absl::Status TrainEnd(TrainingContext& context) override {
-    const absl::Status written = checkpoints_.Wait();
+    if (checkpoints_ == nullptr) return absl::OkStatus();  // it could not be opened
+    const absl::Status status = EndSaving(context);
+    // What is open on a worker keeps its devices in use.
+    if (options_.place == CheckpointPlace::kWorker) checkpoints_ = nullptr;
+    return status;
+  }
+
+ private:
+  static constexpr absl::string_view kKeepBest = "Checkpoint's keep_best";
+
+  absl::Status EndSaving(TrainingContext& context) {
+    const absl::Status written = checkpoints_->Wait();
     if (!written.ok()) {
       if (context.failed()) {  // Fit returns another error
         std::fprintf(stderr, "warning: %s\n", std::string(written.message()).c_str());
@@ -170,12 +199,22 @@ class CheckpointCallback : public Callback {
     if (!options_.remove_at_end || context.failed() || context.interrupted()) {
       return absl::OkStatus();
     }
-    return base::WithContext(checkpoints_.WhenIdle().RemoveNewerThan(-1),
-                             "removing the checkpoints");
+    return base::WithContext(checkpoints_->RemoveAll(), "removing the checkpoints");
   }
 
- private:
-  static constexpr absl::string_view kKeepBest = "Checkpoint's keep_best";
+  save::CheckpointOptions StoreOptions() const {
+    return {.keep = std::max(options_.keep, 1), .keep_best = !options_.keep_best.empty()};
+  }
+  std::unique_ptr<CheckpointStore> StoreHere() const {
+    return MakeCheckpointStore(*fs_, options_.folder, StoreOptions(), options_.asynchronous);
+  }
+  // The worker that has the devices and is to write the files; null: this process writes them.
+  CheckpointHost* HostOf(const TrainingContext& context) const {
+    if (options_.place == CheckpointPlace::kClient) return nullptr;
+    const auto* const state = dynamic_cast<const StateOnDevices*>(&context);
+    if (state == nullptr) return nullptr;
+    return dynamic_cast<CheckpointHost*>(&state->state_strategy().client());
+  }
 
   bool IsDue(const Position& position) const {
     return options_.every_epochs > 0 && (position.epoch + 1) % options_.every_epochs == 0;
@@ -183,11 +222,11 @@ class CheckpointCallback : public Callback {
 
   // Another run's checkpoints would be taken for this one's, and removed as superfluous.
   absl::Status CheckThatNoneIsThere() {
-    PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, checkpoints_.WhenIdle().List());
-    if (list.complete.empty()) return absl::OkStatus();
+    PENSTOCK_ASSIGN_OR_RETURN(const std::optional<int64_t> newest, checkpoints_->NewestStep());
+    if (!newest.has_value()) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat(
         io::DisplayName(options_.folder), " has checkpoints of an earlier run, up to step ",
-        list.complete.back().step, ", but `resume` is false; use another folder, or remove them"));
+        *newest, ", but `resume` is false; use another folder, or remove them"));
   }
 
   bool Terminated() const {
@@ -202,7 +241,7 @@ class CheckpointCallback : public Callback {
   bool IsTime() const {
     return options_.every > absl::ZeroDuration() &&
            options_.clock->Seconds() - saved_at_ >= absl::ToDoubleSeconds(options_.every) &&
-           !checkpoints_.busy();
+           !checkpoints_->busy();
   }
 
   bool Interrupt(TrainingContext& context) const {
@@ -217,7 +256,7 @@ class CheckpointCallback : public Callback {
   absl::Status InterruptValidation(InferenceContext& validation) {
     TrainingContext* const context = validation.training();
     if (context == nullptr) return absl::OkStatus();  // an evaluation
-    PENSTOCK_RETURN_IF_ERROR(checkpoints_.TakeError());
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_->TakeError());
     if (!MustEnd(*context)) return absl::OkStatus();
     if (unsaved_end_.has_value()) PENSTOCK_RETURN_IF_ERROR(SaveState(*context, *unsaved_end_));
     if (Interrupt(*context)) validation.Stop();
@@ -226,33 +265,33 @@ class CheckpointCallback : public Callback {
 
   absl::Status SaveState(TrainingContext& context, int64_t step) {
     // Before the state is copied, so that there is only one copy.
-    PENSTOCK_RETURN_IF_ERROR(checkpoints_.Wait());
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_->Wait());
     saved_at_ = options_.clock->Seconds();
-    PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays state, context.State());
     std::string progress = context.Progress();
     // A second one of the same step is of the same weights.
     if (saved_step_ != step) score_ = std::nullopt;
-    checkpoints_.Save(
-        {.step = step, .arrays = std::move(state), .state = progress, .score = score_});
+    PENSTOCK_RETURN_IF_ERROR(checkpoints_->Save(context, step, progress, score_));
+    if (!options_.asynchronous) PENSTOCK_RETURN_IF_ERROR(checkpoints_->Wait());
     saved_step_ = step;
     saved_state_ = std::move(progress);
     resumed_ = false;
     due_after_ = unsaved_end_ = std::nullopt;
     context.AddEvent("checkpoint",
                      absl::StrCat("saving step ", step, " in ", io::DisplayName(options_.folder)));
-    return checkpoints_.TakeError();  // of this one, if it is not asynchronous
+    return checkpoints_->TakeError();  // of this one, if it is not asynchronous
   }
 
   // Failing here is only a warning: the arrays are safe, and a run can resume from the checkpoint.
   void Annotate(std::optional<double> score) {
     score_ = score;
-    checkpoints_.Annotate(saved_step_, saved_state_, score);
+    checkpoints_->Annotate(saved_step_, saved_state_, score);
   }
 
   CheckpointOptions options_;
   OptionNames names_;
   std::shared_ptr<io::FileSystem> fs_;
-  save::AsyncCheckpointManager checkpoints_;
+  // Of the training that runs, if the worker has it.
+  std::unique_ptr<CheckpointStore> checkpoints_;
   int64_t saved_step_ = -1;  // of the newest checkpoint of this training
   std::string saved_state_;
   std::optional<double> score_;  // its
@@ -274,7 +313,8 @@ std::shared_ptr<Callback> BackupAndRestore(const BackupAndRestoreOptions& option
                         .every_steps = options.save_freq,
                         .keep = 1,
                         .remove_at_end = options.delete_checkpoint,
-                        .termination = options.termination},
+                        .termination = options.termination,
+                        .place = options.place},
       OptionNames{"BackupAndRestore", "backup_dir", "save_freq"});
 }
 

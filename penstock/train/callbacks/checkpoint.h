@@ -23,6 +23,12 @@
 
 namespace penstock::train {
 
+// Which machine writes and reads checkpoints, if the devices are those of a worker (room remote).
+enum class CheckpointPlace {
+  kClient,  // this process
+  kWorker,  // the worker
+};
+
 // Saves checkpoints: at the end of epochs, before their validation, which a resumed run repeats;
 // every N steps; every few minutes; when SIGTERM arrives; and with kAutoSteps once more before the
 // loop of several steps is compiled for the first time. A checkpoint of another model is an error
@@ -35,6 +41,12 @@ namespace penstock::train {
 // it, except one that is due by time, which is postponed. If a write fails, Fit returns the error
 // at the next step. Fit returns only when the last checkpoint is complete, also after an error or a
 // stop. A process that is killed while a checkpoint is written resumes from the one before.
+//
+// With place = kWorker and devices of a worker (room remote), the worker writes and reads the files, with its own
+// credentials: the weights do not come here. The folder is then a URI or a path of the worker's machine that its
+// `--write` allows; one that it does not allow is an error before the training starts. The files, and what is kept of
+// them, are the same, bit for bit, and a training may be resumed with the other place. If client and worker are killed
+// while a checkpoint is written, the one before stays. Devices of this process: no difference.
 struct CheckpointOptions {
   std::string folder;       // any file system
   int every_epochs = 1;     // 0: not at the end of epochs
@@ -57,6 +69,7 @@ struct CheckpointOptions {
   // False: a step waits until the checkpoint is complete.
   bool asynchronous = true;
   base::Clock* clock = base::Clock::Real();  // of `every`
+  CheckpointPlace place = CheckpointPlace::kClient;
 };
 std::shared_ptr<Callback> Checkpoint(const CheckpointOptions& options);
 
@@ -69,6 +82,7 @@ struct BackupAndRestoreOptions {
   bool delete_checkpoint = true;  // when the training has ended
   // Saves and ends the training when SIGTERM arrives, as in CheckpointOptions.
   std::shared_ptr<const base::TerminationSignal> termination = nullptr;
+  CheckpointPlace place = CheckpointPlace::kClient;  // as in CheckpointOptions
 };
 std::shared_ptr<Callback> BackupAndRestore(const BackupAndRestoreOptions& options);
 

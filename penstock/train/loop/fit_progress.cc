@@ -194,6 +194,12 @@ void RestoreSteps(const FitArguments& fit, const Json& saved) {
 absl::StatusOr<NamedArrays> CheckpointArrays(const FitArguments& fit, const CallbackList& callbacks,
                                              const FitProgress& progress) {
   PENSTOCK_ASSIGN_OR_RETURN(NamedArrays arrays, fit.model.State());
+  for (const auto& [name, array] : OtherArrays(callbacks, progress)) arrays.Set(name, array);
+  return arrays;
+}
+
+NamedArrays OtherArrays(const CallbackList& callbacks, const FitProgress& progress) {
+  NamedArrays arrays;
   AppendHistory(progress.history.epochs, arrays);
   const std::vector<std::string> keys = callbacks.StateKeys();
   for (size_t i = 0; i < callbacks.size(); ++i) {
@@ -241,6 +247,13 @@ std::string SaveProgress(const FitArguments& fit, const CallbackList& callbacks,
 absl::Status RestoreProgress(const FitArguments& fit, const CallbackList& callbacks,
                              const NamedArrays& arrays, absl::string_view saved,
                              FitProgress& progress) {
+  return RestoreProgress(
+      fit, callbacks, arrays, saved, [&] { return fit.model.SetState(arrays); }, progress);
+}
+
+absl::Status RestoreProgress(const FitArguments& fit, const CallbackList& callbacks,
+                             const NamedArrays& arrays, absl::string_view saved,
+                             const std::function<absl::Status()>& load, FitProgress& progress) {
   const Json json = Json::parse(saved.begin(), saved.end(), nullptr, /*allow_exceptions=*/false);
   try {
     const Position position{json.at("epoch"), json.at("step"), json.at("total_steps")};
@@ -254,7 +267,7 @@ absl::Status RestoreProgress(const FitArguments& fit, const CallbackList& callba
       PENSTOCK_ASSIGN_OR_RETURN(resume_at,
                                 data::IteratorState::Parse(data.at("state").get<std::string>()));
     }
-    PENSTOCK_RETURN_IF_ERROR(fit.model.SetState(arrays));
+    PENSTOCK_RETURN_IF_ERROR(load());
     PENSTOCK_RETURN_IF_ERROR(RestoreCallbacks(callbacks, json.at("callbacks"), arrays));
     PENSTOCK_RETURN_IF_ERROR(RestoreHistory(json.at("history"), arrays, progress.history));
     RestoreSteps(fit, json);

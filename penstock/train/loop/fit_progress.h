@@ -40,6 +40,8 @@ struct FitProgress {
 // The arrays of a checkpoint: the device state, the history, the callbacks' arrays.
 absl::StatusOr<NamedArrays> CheckpointArrays(const FitArguments& fit, const CallbackList& callbacks,
                                              const FitProgress& progress);
+// Of these, those after the device state.
+NamedArrays OtherArrays(const CallbackList& callbacks, const FitProgress& progress);
 
 // The manifest of a checkpoint, as JSON. `data`: iterator state after the last dispatched step.
 std::string SaveProgress(const FitArguments& fit, const CallbackList& callbacks,
@@ -51,5 +53,9 @@ std::string SaveProgress(const FitArguments& fit, const CallbackList& callbacks,
 absl::Status RestoreProgress(const FitArguments& fit, const CallbackList& callbacks,
                              const NamedArrays& arrays, absl::string_view saved,
                              FitProgress& progress);
+// With `load`, which sets the device state; of its arrays only the types are looked at.
+absl::Status RestoreProgress(const FitArguments& fit, const CallbackList& callbacks,
+                             const NamedArrays& arrays, absl::string_view saved,
+                             const std::function<absl::Status()>& load, FitProgress& progress);
 
 }  // namespace penstock::train

@@ -69,6 +69,25 @@ absl::StatusOr<NamedArrays> TrainingLoop::State() {
   return CheckpointArrays(fit_, callbacks_, progress_);
 }
 
+absl::StatusOr<StateOnDevices::Parts> TrainingLoop::StateParts() {
+  Parts parts = {.names = {},
+                 .buffers = model_.state().Entries(),
+                 .others = OtherArrays(callbacks_, progress_)};
+  for (const StateLayout::Entry& entry : model_.layout().entries) parts.names.push_back(entry.name);
+  return parts;
+}
+
+absl::Status TrainingLoop::ResumeFrom(const NamedArrays& state, absl::string_view progress,
+                                      const Load& load) {
+  return RestoreProgress(
+      fit_, callbacks_, state, progress,
+      [&]() -> absl::Status {
+        PENSTOCK_ASSIGN_OR_RETURN(std::vector<runtime::Buffers> replicas, load());
+        return model_.SetStateOnDevices(std::move(replicas));
+      },
+      progress_);
+}
+
 std::string TrainingLoop::Progress() {
   // A checkpoint is being saved: a kill during the next compilation loses nothing more.
   model_.steps_tuner().Release();

@@ -22,6 +22,7 @@
 
 #include "penstock/train/activity_host.h"
 #include "penstock/train/callbacks/callback_list.h"
+#include "penstock/train/checkpoint_store.h"
 #include "penstock/train/live_training.h"
 #include "penstock/train/loop/epoch_iterators.h"
 #include "penstock/train/loop/fit_arguments.h"
@@ -34,7 +35,7 @@
 
 namespace penstock::train {
 
-class TrainingLoop final : public TrainingContext, public LiveTraining {
+class TrainingLoop final : public TrainingContext, public LiveTraining, public StateOnDevices {
  public:
   // `fit` and what it refers to must outlive the loop.
   explicit TrainingLoop(const FitArguments& fit);
@@ -80,6 +81,13 @@ class TrainingLoop final : public TrainingContext, public LiveTraining {
   }
   FitStats stats() const override;
   const LiveTraining* live() const override { return this; }
+
+  // StateOnDevices, for checkpoints that the devices' machine writes.
+  absl::StatusOr<Parts> StateParts() override;
+  const StateLayout& state_layout() const override { return model_.layout(); }
+  const Strategy& state_strategy() const override { return model_.strategy(); }
+  absl::Status ResumeFrom(const NamedArrays& state, absl::string_view progress,
+                          const Load& load) override;
 
   // LiveTraining, for monitors.
   const LastExecution& last_execution() const override { return last_execution_; }
