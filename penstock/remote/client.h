@@ -41,8 +41,8 @@ struct RemoteOptions {
   bool take_over = false;       // default: PENSTOCK_REMOTE_TAKE_OVER=1
   int devices = 0;              // of a worker that shares them; 0: all
   double connect_seconds = 20;  // time to reach the worker at first
-  // Time to reach it again after the connection broke, and for Client::Reopen to reach it after the session was
-  // lost; 0: the worker's lease.
+  // Time to reach it again after it was heard last, before and after the session is lost (Client::Reopen tries for the
+  // rest of it, and 2 s at least); 0: the worker's lease, or connect_seconds if that is longer.
   double reconnect_seconds = 0;
   // A connection that is silent for so long is asked for an answer, and given up after the same time again. The
   // answer to a Hello takes half of it at most.

@@ -17,6 +17,9 @@
 namespace penstock::remote {
 namespace {
 
+// For another attempt at the end of RemoteOptions::reconnect_seconds.
+constexpr double kLastTrySeconds = 2;
+
 std::string FromEnvironment(const std::string& given, const char* name) {
   if (!given.empty()) return given;
   const char* const value = std::getenv(name);
@@ -66,16 +69,17 @@ absl::StatusOr<std::shared_ptr<runtime::Client>> OpenRemoteClient(const RemoteOp
     options.note = [notes](absl::string_view line) { notes->Tell(line); };
     until_destroyed = std::shared_ptr<void>(nullptr, [notes](void*) { notes->End(); });
   }
-  // Negative: no session was opened yet. DeviceClient connects once at a time.
+  // Of the last session; null: none was opened yet. DeviceClient connects once at a time.
+  std::function<double()> patience = nullptr;
   return DeviceClient::Open(
-      [options, until_destroyed, reconnect = -1.0](const DeviceClient::Receivers& receivers) mutable
+      [options, until_destroyed, patience](const DeviceClient::Receivers& receivers) mutable
       -> absl::StatusOr<std::unique_ptr<SessionLinks>> {
         RemoteOptions now = options;
-        if (reconnect >= 0) now.connect_seconds = std::max(options.connect_seconds, reconnect);
+        if (patience) now.connect_seconds = std::max(kLastTrySeconds, patience());
         PENSTOCK_ASSIGN_OR_RETURN(
             std::unique_ptr<SessionLinks> links,
-            ConnectLinks(now, receivers, reconnect < 0 ? Opening::kFirst : Opening::kAgain));
-        reconnect = links->reconnect_seconds();
+            ConnectLinks(now, receivers, patience ? Opening::kAgain : Opening::kFirst));
+        patience = links->patience();
         return links;
       });
 }

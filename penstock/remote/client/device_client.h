@@ -20,8 +20,9 @@ class SessionLinks {
   virtual Link& control() = 0;
   virtual Link& bulk() = 0;
   virtual const WorkerInfo& worker() const = 0;
-  // How long to wait for the worker after the session was lost.
-  virtual double reconnect_seconds() { return 0; }
+  // How long to wait for the worker after the session was lost, in seconds from the call on: the time since the worker
+  // was heard last is counted. May be called after the links were destroyed. Null: not at all.
+  virtual std::function<double()> patience() { return nullptr; }
 };
 
 class DeviceClient {

@@ -105,12 +105,53 @@ TEST_F(GrpcLink, ResendsUnacknowledgedMessagesAfterReconnect) {
   notes_.WaitFor("reconnected to 127.0.0.1");
 }
 
+// Each connection forwards fewer bytes than one message has: no attempt ever helps.
+TEST_F(GrpcLink, GivesUpALineOnWhichNoMessageArrivesWhole) {
+  for (const bool to_server : {true, false}) {
+    SCOPED_TRACE(to_server);
+    RecordingReceiver control, bulk;
+    EchoHandler handler;
+    auto server =
+        LinkServer::Start({.listen = "127.0.0.1:0", .log = server_log_.function()}, &handler);
+    ASSERT_TRUE(server.ok()) << server.status();
+    FaultProxy proxy(PortOf((*server)->address()));
+    RemoteOptions options{.address = proxy.address(), .reconnect_seconds = 1};
+    options.note = notes_.function();
+    proxy.set_faults([to_server](int) {
+      return to_server ? Fault{.cut_to_server = 5000} : Fault{.cut_to_client = 5000};
+    });
+    auto links = ConnectLinks(options, {.control = &control, .bulk = &bulk});
+    ASSERT_TRUE(links.ok()) << links.status();
+    // What fits still arrives, several in one write or not.
+    for (int i = 0; i < 20; ++i) {
+      const std::string text(700, static_cast<char>('a' + i));
+      if (to_server) {
+        ASSERT_TRUE((*links)->bulk().Send({.header = text}).ok());
+      } else {
+        ASSERT_TRUE(handler.session(0).bulk_link->Send({.header = text}).ok());
+      }
+    }
+    (void)(to_server ? handler.session(0).bulk : bulk).WaitForMessages(20);
+    const std::string large(6000, 'x');
+    const absl::Status sent = to_server ? (*links)->bulk().Send({.header = large})
+                                        : handler.session(0).bulk_link->Send({.header = large});
+    ASSERT_TRUE(sent.ok()) << sent;
+    const absl::Status closed = bulk.WaitForClose();
+    EXPECT_TRUE(absl::IsUnavailable(closed)) << closed;
+    EXPECT_TRUE(absl::StrContains(closed.message(), "ends connections after a number of bytes"))
+        << closed;
+  }
+}
+
 TEST_F(GrpcLink, GivesUpWhenTheWorkerIsGone) {
   Start();
   RemoteOptions options = Options();
   options.reconnect_seconds = 0.3;
   const auto links = Connect(options);
   ASSERT_TRUE(links.ok()) << links.status();
+  // For a new session there is the rest of the same time.
+  const auto patience = (*links)->patience();
+  EXPECT_EQ(patience(), 0.3);
   proxy_->set_faults([](int) { return Fault{.refuse = true}; });
   proxy_->CutAll();
   const absl::Status closed = control_.WaitForClose();
@@ -118,6 +159,8 @@ TEST_F(GrpcLink, GivesUpWhenTheWorkerIsGone) {
   EXPECT_TRUE(absl::StrContains(closed.message(), "attempts in")) << closed;
   EXPECT_TRUE(absl::IsUnavailable(bulk_.WaitForClose()));
   EXPECT_TRUE(absl::IsUnavailable((*links)->bulk().Send({.header = "x"})));
+  EXPECT_LT(patience(), 0.3);
+  EXPECT_TRUE(absl::StrContains(notes_.WaitFor("lost"), "gives up at "));
 }
 
 TEST_F(GrpcLink, EndsTheSessionWhenItsLeaseIsOver) {

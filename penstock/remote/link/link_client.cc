@@ -1,7 +1,9 @@
 #include "penstock/remote/link/link_client.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +17,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include <grpcpp/create_channel.h>
 #include <grpcpp/support/channel_arguments.h>
 #include <pwd.h>
@@ -24,6 +28,7 @@
 #include "penstock/base/clock.h"
 #include "penstock/base/status.h"
 #include "penstock/base/termination_received.h"
+#include "penstock/remote/link/connection_failure.h"
 #include "penstock/remote/link/credentials.h"
 #include "penstock/remote/link/frame.h"
 #include "penstock/remote/link/grpc_log.h"
@@ -42,8 +47,20 @@ constexpr double kTerminationSeconds =
     2;  // after SIGTERM a lost connection has this time to come back
 // Part of connect_seconds in which a first connection tries an address where nobody is.
 constexpr double kPartForNobody = 0.25;
+// The user is told of a worker that cannot be reached after so long, after twice that, and so on.
+constexpr double kFirstReminderSeconds = 30;
+// A line on which nothing arrives for so many connections, and so long, is given up.
+constexpr int kFruitlessConnections = 6;
+constexpr double kFruitlessSeconds = 30;
 
 double Now() { return base::Clock::Real()->Seconds(); }
+
+// The time of day in so many seconds: "14:32".
+std::string TimeIn(double seconds) {
+  const absl::Time time = absl::Now() + absl::Seconds(seconds);
+  return absl::FormatTime(seconds < 12 * 3600 ? "%H:%M" : "%Y-%m-%d %H:%M", time,
+                          absl::LocalTimeZone());
+}
 
 std::string RandomBytes(size_t count) {
   std::string bytes(count, '\0');
@@ -108,56 +125,6 @@ absl::StatusOr<HelloReply> ParseHelloReply(const grpc::ByteBuffer& buffer) {
   return reply;
 }
 
-// gRPC reports a failed TLS handshake as UNAVAILABLE; trying again does not help.
-bool IsHandshakeFailure(const absl::Status& status) {
-  return absl::StrContains(status.message(), "Ssl handshake failed: SSL_ERROR_SSL") ||
-         absl::StrContains(status.message(), "CERTIFICATE_VERIFY_FAILED") ||
-         absl::StrContains(status.message(), "WRONG_VERSION_NUMBER") ||
-         absl::StrContains(status.message(), "Peer name") ||
-         absl::StrContains(status.message(), "Hostname Verification Check failed");
-}
-
-// A server that answers, but not as a worker. gRPC reports it as UNAVAILABLE, too.
-bool IsOtherServer(const absl::Status& status) {
-  return absl::StrContains(status.message(), "http1.x server");
-}
-
-// Nothing is there: a refused port, a name without an address. A worker that starts just now is worth a few attempts.
-bool IsNobodyThere(const absl::Status& status) {
-  return absl::StrContains(status.message(), "Connection refused") ||
-         absl::StrContains(status.message(), "DNS resolution failed");
-}
-
-// Whether another attempt can end differently.
-bool IsTransient(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kUnauthenticated:
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kInvalidArgument:
-      return false;
-    default:
-      return !IsHandshakeFailure(status) && !IsOtherServer(status);
-  }
-}
-
-absl::Status ConnectionError(const Endpoint& endpoint, const absl::Status& status) {
-  const std::string where = absl::StrCat("worker at ", endpoint.target);
-  if (IsHandshakeFailure(status)) {
-    return absl::UnauthenticatedError(absl::StrCat(
-        where,
-        ": the TLS handshake failed: the worker's certificate is not signed by the authority that "
-        "this client trusts (PENSTOCK_REMOTE_CA), is not for this host name, or the worker speaks "
-        "plaintext (",
-        status.message(), ")"));
-  }
-  if (absl::IsUnimplemented(status) || IsOtherServer(status)) {
-    return absl::UnimplementedError(
-        absl::StrCat(where, ": the server there is no Penstock worker (", status.message(), ")"));
-  }
-  return base::WithContext(status, where);
-}
-
 class ClientSession;
 
 // Keeps one link of a session connected.
@@ -185,7 +152,9 @@ class LinkConnector {
   void OnHelloPart(const std::shared_ptr<Attempt>& attempt, std::optional<HelloReply> reply);
   void OnReply(const std::shared_ptr<Attempt>& attempt);
   void OnFailed(const absl::Status& error);
-  void TryLater(const absl::Status& error);
+  // `failure`: the error, explained.
+  void TryLater(const absl::Status& error, const ConnectionFailure& failure);
+  bool IsFirstLocked() const { return !connected_before_ && opening_ == Opening::kFirst; }
 
   ClientSession& session_;
   const Hello::Kind kind_;
@@ -197,7 +166,9 @@ class LinkConnector {
   bool connected_before_ = false;
   int attempts_ = 0;
   double since_ = 0, limit_seconds_ = 0, backoff_ = 0;
-  absl::Status lost_;  // why the connection was lost
+  absl::Status lost_;    // why the connection was lost
+  double fruitful_ = 0;  // when the last connection broke on which something had arrived
+  std::optional<ConnectionFailure> first_failure_;  // of a first connection
   std::shared_ptr<Attempt> attempt_;
   std::minstd_rand jitter_;
 };
@@ -228,9 +199,10 @@ class ClientSession : public SessionLinks {
   // Opens both links, one after the other.
   absl::Status Open() {
     const double begin = Now();
+    bool looked = false;
     if (again_ == Opening::kAgain) {
-      Note(absl::StrFormat("waiting for the worker at %s, for at most %.0f s", endpoint_.target,
-                           options_.connect_seconds));
+      Note(absl::StrCat("waiting for the worker at ", endpoint_.target, "; gives up at ",
+                        TimeIn(options_.connect_seconds)));
     }
     for (LinkConnector* connector : {&control_, &bulk_}) {
       connector->Begin(std::max(0.0, options_.connect_seconds - (Now() - begin)));
@@ -242,6 +214,12 @@ class ClientSession : public SessionLinks {
           return absl::CancelledError(absl::StrCat(
               "SIGTERM was received while waiting for the worker at ", endpoint_.target));
         }
+        if (again_ == Opening::kAgain || looked || Now() - begin < kLookAfterSeconds) continue;
+        looked = true;
+        lock.unlock();
+        const absl::Status other = FindOtherServer(endpoint_);
+        if (!other.ok()) OnGivenUp(other);
+        lock.lock();
       }
       if (given_up_) return *given_up_;
       connected_ = 0;
@@ -263,10 +241,18 @@ class ClientSession : public SessionLinks {
 
   double keepalive_seconds() const { return options_.keepalive_seconds; }
 
-  double reconnect_seconds() override {
+  // A worker that does not know the session any more is worth the wait, too: a training goes on with a new one.
+  double reconnect_seconds() {
     if (options_.reconnect_seconds > 0) return options_.reconnect_seconds;
     std::lock_guard lock(mutex_);
-    return static_cast<double>(lease_seconds_);
+    return std::max(static_cast<double>(lease_seconds_), options_.connect_seconds);
+  }
+
+  std::function<double()> patience() override {
+    return [limit = reconnect_seconds(), since = unreachable_since_] {
+      const double begin = since->load();
+      return begin == 0 ? limit : std::max(0.0, limit - (Now() - begin));
+    };
   }
 
   Hello MakeHello(Hello::Kind kind, uint64_t received) {
@@ -289,6 +275,7 @@ class ClientSession : public SessionLinks {
 
   // Checks the worker's answer, and remembers the session.
   absl::Status Accept(const HelloReply& reply) {
+    unreachable_since_->store(0);
     if (reply.status().code() != 0) {
       return absl::Status(static_cast<absl::StatusCode>(reply.status().code()),
                           reply.status().message());
@@ -322,13 +309,17 @@ class ClientSession : public SessionLinks {
   }
 
   void OnLost(const absl::Status& reason) {
+    uint64_t outage;
     {
       std::lock_guard lock(mutex_);
       if (++lost_ > 1) return;
       lost_since_ = Now();
+      unreachable_since_->store(lost_since_);
+      outage = ++outages_;
     }
     Note(absl::StrCat("connection to ", endpoint_.target, " lost (", reason.message(),
-                      "), reconnecting"));
+                      "), reconnecting; gives up at ", TimeIn(reconnect_seconds())));
+    RemindLater(outage, kFirstReminderSeconds);
   }
 
   void OnGivenUp(const absl::Status& reason) {
@@ -356,6 +347,22 @@ class ClientSession : public SessionLinks {
     std::fprintf(stderr, "%s\n", line.c_str());
   }
 
+  void RemindLater(uint64_t outage, double seconds) {
+    threads_->After(seconds, [this, outage, seconds] {
+      double since;
+      {
+        std::lock_guard lock(mutex_);
+        if (lost_ == 0 || outage != outages_ || given_up_) return;
+        since = lost_since_;
+      }
+      const double now = Now();
+      Note(absl::StrFormat("the worker at %s is unreachable for %.0f s, gives up at %s",
+                           endpoint_.target, now - since,
+                           TimeIn(since + reconnect_seconds() - now)));
+      RemindLater(outage, seconds * 2);
+    });
+  }
+
   const RemoteOptions options_;
   const Endpoint endpoint_;
   const ClientCredentials credentials_;
@@ -372,9 +379,13 @@ class ClientSession : public SessionLinks {
   WorkerInfo worker_;  // not changed after Open
   int connected_ = 0;  // answers that Open waits for
   int lost_ = 0;       // links without a connection
+  uint64_t outages_ = 0;
   double lost_since_ = 0;
   std::optional<absl::Status> given_up_;
   bool opened_ = false;
+  // When the worker was heard last, if it cannot be reached now; else 0. For `patience`.
+  const std::shared_ptr<std::atomic<double>> unreachable_since_ =
+      std::make_shared<std::atomic<double>>(0);
 
   LinkConnector control_, bulk_;
 };
@@ -416,6 +427,9 @@ void LinkConnector::Stop() {
 
 void LinkConnector::OnDisconnected(const absl::Status& reason) {
   const double limit = session_.reconnect_seconds();
+  const int fruitless = link_->fruitless_connections();
+  double wait = 0;
+  absl::Status hopeless;
   {
     std::lock_guard lock(mutex_);
     if (stopped_) return;
@@ -424,9 +438,25 @@ void LinkConnector::OnDisconnected(const absl::Status& reason) {
     attempts_ = 0;
     backoff_ = 0;
     lost_ = reason;
+    if (fruitless == 0) fruitful_ = since_;
+    const double seconds = since_ - fruitful_;
+    if (fruitless >= kFruitlessConnections && seconds >= std::min(kFruitlessSeconds, limit)) {
+      hopeless = absl::UnavailableError(absl::StrFormat(
+          "the connection to the worker at %s was lost %d times in %.0f s (%s), each time before "
+          "the next message "
+          "had arrived: something on the way, such as a proxy, ends connections after a number of "
+          "bytes or a time "
+          "that is too small for it",
+          session_.endpoint().target, fruitless, seconds, std::string(reason.message())));
+    }
+    if (fruitless > 0) {
+      wait = std::min({kFirstBackoffSeconds * std::exp2(std::min(fruitless, 20)),
+                       kLongestBackoffSeconds, limit / kFruitlessConnections});
+    }
   }
   session_.OnLost(reason);
-  session_.threads().Run([this] { Try(); });
+  if (!hopeless.ok()) return session_.OnGivenUp(hopeless);
+  session_.threads().After(wait, [this] { Try(); });
 }
 
 void LinkConnector::Try() {
@@ -452,7 +482,7 @@ void LinkConnector::Try() {
                           [this, stream = stream.get()] {
                             stream->Read();
                             stream->Write(
-                                HelloBuffer(session_.MakeHello(kind_, link_->received())));
+                                HelloBuffer(session_.MakeHello(kind_, link_->numbers().received)));
                           },
                       .bytes =
                           [this, attempt](const grpc::ByteBuffer& buffer) {
@@ -497,7 +527,7 @@ void LinkConnector::OnReply(const std::shared_ptr<Attempt>& attempt) {
       std::lock_guard lock(mutex_);
       again = (connected_before_ || opening_ == Opening::kAgain) && absl::IsUnavailable(accepted);
     }
-    return again ? TryLater(accepted) : session_.OnGivenUp(accepted);
+    return again ? TryLater(accepted, {.status = accepted}) : session_.OnGivenUp(accepted);
   }
   link_->set_window(
       static_cast<int64_t>(std::min<uint64_t>(attempt->reply->window(), uint64_t{1} << 40)));
@@ -507,40 +537,52 @@ void LinkConnector::OnReply(const std::shared_ptr<Attempt>& attempt) {
   }
   session_.OnConnected();
   stream->set_events(link_->EventsFor(stream));
-  const absl::Status attached = link_->Attach(stream, attempt->reply->received());
+  const HelloReply& reply = *attempt->reply;
+  const absl::Status attached = link_->Attach(
+      stream, {.received = reply.received(), .arrived = reply.arrived(), .queued = reply.queued()});
   if (attached.ok()) return;
   stream->Break(attached);
   session_.OnGivenUp(attached);
 }
 
 void LinkConnector::OnFailed(const absl::Status& error) {
+  bool look;
   {
     std::lock_guard lock(mutex_);
     attempt_ = nullptr;
     if (stopped_) return;
+    look = IsFirstLocked() && !first_failure_;
   }
-  if (!IsTransient(error)) return session_.OnGivenUp(ConnectionError(session_.endpoint(), error));
-  TryLater(error);
+  const PollingThreads::Blocking blocking(session_.threads());
+  ConnectionFailure failure = ExplainFailure(session_.endpoint(), error, look);
+  if (failure.final) return session_.OnGivenUp(failure.status);
+  if (look) {
+    std::lock_guard lock(mutex_);
+    first_failure_ = failure;
+  }
+  TryLater(error, failure);
 }
 
-void LinkConnector::TryLater(const absl::Status& error) {
+void LinkConnector::TryLater(const absl::Status& error, const ConnectionFailure& failure) {
   std::unique_lock lock(mutex_);
   if (stopped_) return;
   const double elapsed = Now() - since_;
   backoff_ = backoff_ == 0 ? kFirstBackoffSeconds : std::min(backoff_ * 2, kLongestBackoffSeconds);
   const double wait = backoff_ * std::uniform_real_distribution<double>(0.8, 1.2)(jitter_);
-  const bool first = !connected_before_ && opening_ == Opening::kFirst;
-  const double limit = limit_seconds_ * (first && IsNobodyThere(error) ? kPartForNobody : 1);
+  const bool closed = first_failure_ && first_failure_->nobody && !failure.nobody;
+  const ConnectionFailure& explained = closed ? *first_failure_ : failure;
+  const double limit = limit_seconds_ * (IsFirstLocked() && explained.nobody ? kPartForNobody : 1);
   // A program that was asked to end has some 30 s, and something better to do with them than to wait.
   const bool terminated = elapsed >= kTerminationSeconds && base::TerminationReceived();
   if (elapsed >= limit || terminated) {
-    const std::string tried = absl::StrFormat("%d attempts in %.1f s; the last one: %s", attempts_,
-                                              elapsed, std::string(error.message()));
-    const absl::Status reason = absl::UnavailableError(
+    const std::string tried = absl::StrFormat("%d attempts in %.1f s", attempts_, elapsed);
+    const absl::Status reason =
         connected_before_
-            ? absl::StrCat("connection to the worker at ", session_.endpoint().target, " lost (",
-                           lost_.message(), ") and not restored: ", tried)
-            : absl::StrCat("cannot reach a worker at ", session_.endpoint().target, ": ", tried));
+            ? absl::UnavailableError(absl::StrCat("connection to the worker at ",
+                                                  session_.endpoint().target, " lost (",
+                                                  lost_.message(), ") and not restored: ", tried,
+                                                  "; the last one: ", error.message()))
+            : absl::UnavailableError(absl::StrCat(explained.status.message(), "; ", tried));
     lock.unlock();
     return session_.OnGivenUp(reason);
   }
@@ -592,10 +634,17 @@ absl::StatusOr<std::string> CallUnary(const RemoteOptions& options, const Endpoi
   call->Finish(&answer, &status, nullptr);
   void* tag;
   bool ok;
-  queue.Next(&tag, &ok);
+  const auto look_after = std::chrono::system_clock::now() +
+                          std::chrono::milliseconds(static_cast<int64_t>(kLookAfterSeconds * 1e3));
+  if (queue.AsyncNext(&tag, &ok, look_after) == grpc::CompletionQueue::TIMEOUT) {
+    const absl::Status other = FindOtherServer(endpoint);
+    if (!other.ok()) context.TryCancel();
+    queue.Next(&tag, &ok);
+    if (!other.ok()) return other;
+  }
   queue.Shutdown();
   while (queue.Next(&tag, &ok)) continue;
-  if (!status.ok()) return ConnectionError(endpoint, FromGrpc(status));
+  if (!status.ok()) return ExplainFailure(endpoint, FromGrpc(status), /*look=*/true).status;
   std::string reply;
   for (const Slice& part : SlicesOf(answer)) {
     reply.append(reinterpret_cast<const char*>(part.data), part.size);

@@ -53,9 +53,14 @@ absl::Status ParseStatus(const std::string& bytes) {
 ReliableLink::ReliableLink(PollingThreads& threads, Options options)
     : threads_(threads), options_(std::move(options)), window_(options_.window_bytes) {}
 
-uint64_t ReliableLink::received() const {
+ReliableLink::PeerNumbers ReliableLink::numbers() const {
   std::lock_guard lock(mutex_);
-  return taken_;
+  return {.received = taken_, .arrived = accepted_, .queued = last_queued_};
+}
+
+int ReliableLink::fruitless_connections() const {
+  std::lock_guard lock(mutex_);
+  return fruitless_;
 }
 
 bool ReliableLink::connected() const {
@@ -103,20 +108,29 @@ Stream::Events ReliableLink::EventsFor(const std::shared_ptr<Stream>& stream) {
                    const absl::Status& reason) { self->OnEnded(raw->shared_from_this(), reason); }};
 }
 
-absl::Status ReliableLink::Attach(std::shared_ptr<Stream> stream, uint64_t peer_received) {
+absl::Status ReliableLink::Attach(std::shared_ptr<Stream> stream, const PeerNumbers& peer) {
   std::vector<Outgoing> freed;
   std::unique_lock lock(mutex_);
   if (closed_) return ClosedError(*closed_);
-  if (peer_received < acknowledged_ || peer_received > last_sent_) {
+  if (peer.received < acknowledged_ || peer.received > last_sent_) {
     return absl::DataLossError(
-        absl::StrCat("cannot resume the link: the peer has received message ", peer_received,
+        absl::StrCat("cannot resume the link: the peer has received message ", peer.received,
                      ", but messages up to ", acknowledged_, " were acknowledged and up to ",
                      last_sent_, " were sent"));
   }
-  PENSTOCK_RETURN_IF_ERROR(AcceptAck(peer_received, &freed));
+  PENSTOCK_RETURN_IF_ERROR(AcceptAck(peer.received, &freed));
+  const uint64_t peer_arrived = std::max(peer.arrived, peer.received);
+  const bool fruitless = was_attached_ && awaited_then_ && peer_arrived == peer_arrived_then_ &&
+                         accepted_ == accepted_then_;
+  fruitless_ = fruitless ? fruitless_ + 1 : 0;
+  careful_ = careful_ || fruitless;
+  peer_arrived_then_ = peer_arrived;
+  accepted_then_ = accepted_;
+  awaited_then_ = last_queued_ > peer_arrived || peer.queued > accepted_;
   stats_.resent += static_cast<int64_t>(sent_);
   sent_ = 0;
   in_flight_ = 0;
+  acknowledged_bytes_ = 0;
   stream_ = stream;
   writing_ = false;
   ack_sent_ = taken_;  // said by Hello
@@ -195,7 +209,9 @@ bool ReliableLink::BuildBatch(grpc::ByteBuffer* batch) {
     text.clear();
   };
   size_t bytes = 0, frames = 0;
-  while (sent_ < outgoing_.size() && bytes < kMaxBatchBytes && frames < kMaxBatchFrames &&
+  // A gRPC message arrives as a whole or not at all: on a line that breaks it should be small.
+  const size_t most_frames = careful_ ? 1 : kMaxBatchFrames;
+  while (sent_ < outgoing_.size() && bytes < kMaxBatchBytes && frames < most_frames &&
          (in_flight_ == 0 || in_flight_ < window_)) {
     const Outgoing& out = outgoing_[sent_];
     const size_t payload_bytes =
@@ -323,11 +339,13 @@ absl::Status ReliableLink::AcceptAck(uint64_t ack, std::vector<Outgoing>* freed)
                                             "; the last one that was sent is ", last_sent_));
   }
   close_acknowledged_ = closing_ && ack >= last_queued_;
+  if (acknowledged_bytes_ > static_cast<int64_t>(kMaxBatchBytes)) careful_ = false;
   if (closed_) return absl::OkStatus();  // nothing is kept any more
   while (acknowledged_ < ack) {
     Outgoing& out = outgoing_.front();
     acknowledged_ = out.sequence;
     unacknowledged_ -= out.bytes;
+    acknowledged_bytes_ += out.bytes;
     if (sent_ > 0) --sent_, in_flight_ -= out.bytes;
     const bool closed = out.type == FrameType::kClose;
     freed->push_back(std::move(out));

@@ -37,11 +37,19 @@ class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLi
   // Must be owned by a shared_ptr.
   ReliableLink(PollingThreads& threads, Options options);
 
-  // Sequence number of the last message that the receiver has taken: for Hello.
-  uint64_t received() const;
-  // Goes on with a stream on which both sides have said Hello, the peer with `peer_received`. The stream has
+  // Sequence numbers of messages, as Hello and HelloReply say them.
+  struct PeerNumbers {
+    uint64_t received = 0;  // the last one that the receiver has taken
+    uint64_t arrived =
+        0;  // the last one that has arrived, which the receiver may still have to take; 0: unknown
+    uint64_t queued = 0;  // the last one that is to be sent; 0: unknown
+  };
+  PeerNumbers numbers() const;
+  // Number of connections in a row that broke before a message had arrived, in either direction, although there were some.
+  int fruitless_connections() const;
+  // Goes on with a stream on which both sides have said Hello, the peer with these numbers. The stream has
   // no read or write outstanding. DATA_LOSS if the peer's number is impossible.
-  absl::Status Attach(std::shared_ptr<Stream> stream, uint64_t peer_received);
+  absl::Status Attach(std::shared_ptr<Stream> stream, const PeerNumbers& peer);
   // Breaks the current stream, if any.
   void Detach(const absl::Status& reason);
   // For events of the stream that is attached.
@@ -110,6 +118,13 @@ class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLi
 
   std::shared_ptr<Stream> stream_;  // null: disconnected
   bool was_attached_ = false;
+  int fruitless_ = 0;
+  // After a fruitless connection, until one has carried kMaxBatchBytes: each write holds one frame.
+  bool careful_ = false;
+  int64_t acknowledged_bytes_ = 0;  // since the last Attach
+  // At the last Attach: what had arrived of both directions, and whether there was more.
+  uint64_t peer_arrived_then_ = 0, accepted_then_ = 0;
+  bool awaited_then_ = false;
   bool writing_ = false;
 
   // Outgoing: the first `sent_` of `outgoing_` have been written to the stream, `in_flight_` bytes.

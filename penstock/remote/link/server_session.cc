@@ -69,7 +69,10 @@ void ServerSession::Replace(Hello::Kind kind) {
 HelloReply ServerSession::Reply(Hello::Kind kind, uint32_t version) const {
   HelloReply reply = options_.opened.reply;
   reply.set_version(version);
-  reply.set_received(side(kind).link->received());
+  const ReliableLink::PeerNumbers numbers = side(kind).link->numbers();
+  reply.set_received(numbers.received);
+  reply.set_arrived(numbers.arrived);
+  reply.set_queued(numbers.queued);
   return reply;
 }
 
@@ -83,7 +86,7 @@ void ServerSession::Attach(Hello::Kind kind, const std::shared_ptr<Stream>& stre
     side(kind).connected = true;
   }
   stream->set_events(link.EventsFor(stream));
-  const absl::Status attached = link.Attach(stream, peer_received);
+  const absl::Status attached = link.Attach(stream, {.received = peer_received});
   if (!attached.ok()) {
     stream->Break(attached);
     return End(attached);

@@ -1,0 +1,46 @@
+// Why a worker cannot be reached: gRPC reports most failures as UNAVAILABLE with the text of a system call, so the
+// client looks itself at what the server speaks, and says what to do.
+//
+//   const ConnectionFailure failure = ExplainFailure(endpoint, status, /*look=*/true);
+//   if (failure.final) return failure.status;   // "... it speaks TLS, this client plaintext: use grpcs://..."
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+#include "penstock/remote/link/credentials.h"
+
+namespace penstock::remote {
+
+// What a server says to the first bytes of HTTP/2, and of TLS.
+struct ServerVoice {
+  enum Kind {
+    kUnknown,  // it cannot be reached now, or says nothing
+    kHttp2,    // plaintext, as a worker without TLS
+    kTls,
+    kHttp1,
+    kOther,   // another protocol
+    kClosed,  // it accepts connections, and closes them without a word
+  } kind = kUnknown;
+  std::string text = {};  // kHttp1, kOther: the first line, printable
+};
+// Opens one or two connections; at most `seconds` for each.
+ServerVoice ListenTo(const HostPort& where, double seconds);
+
+// Whether ListenTo finds a server that cannot be the worker: INVALID_ARGUMENT, UNIMPLEMENTED. OK: nothing explains why
+// it does not answer. For a connection that has had no answer for kLookAfterSeconds: an HTTP server may wait for more.
+absl::Status FindOtherServer(const Endpoint& endpoint);
+inline constexpr double kLookAfterSeconds = 2;
+
+struct ConnectionFailure {
+  absl::Status status;  // in a sentence, with the address
+  bool final = false;   // another attempt ends in the same way
+  bool nobody = false;  // nobody is there: a worker that starts just now is worth a few attempts
+};
+// Explains the failure of a connection or call. With `look`, one that gRPC does not explain makes a connection of its
+// own (ListenTo), which may take some seconds.
+ConnectionFailure ExplainFailure(const Endpoint& endpoint, const absl::Status& error, bool look);
+
+}  // namespace penstock::remote
