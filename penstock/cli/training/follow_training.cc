@@ -36,6 +36,7 @@ absl::StatusOr<remote::TrainingInfo> FollowTraining(const std::string& address,
                                                     FollowUntil until) {
   std::string pending;
   double reached = base::Clock::Real()->Seconds();
+  bool trying = false;
   for (;; std::this_thread::sleep_for(kPause)) {
     remote::TrainingRequest request;
     request.mutable_follow()->set_training(training);
@@ -44,11 +45,24 @@ absl::StatusOr<remote::TrainingInfo> FollowTraining(const std::string& address,
         remote::CallTraining({.address = address}, std::move(request));
     const double now = base::Clock::Real()->Seconds();
     if (!reply.ok()) {
-      if (absl::IsUnavailable(reply.status()) && now - reached < kPatienceSeconds) continue;
-      return reply.status();
+      if (!absl::IsUnavailable(reply.status()) || now - reached >= kPatienceSeconds) {
+        return reply.status();
+      }
+      if (!trying) {
+        std::fprintf(stderr, "(the worker cannot be reached; trying again for %.0f s)\n",
+                     kPatienceSeconds);
+      }
+      trying = true;
+      continue;
     }
+    trying = false;
     reached = now;
     offset = reply->offset();
+    if (reply->dropped() > 0) {
+      PrintLines(pending, /*all=*/true);
+      std::fprintf(stderr, "(%.1f MB of what it printed were dropped: the worker keeps the end)\n",
+                   static_cast<double>(reply->dropped()) / 1e6);
+    }
     pending += reply->output();
     const remote::TrainingInfo& info = reply->training();
     const bool done =

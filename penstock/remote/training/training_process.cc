@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -18,8 +19,17 @@
 
 extern char** environ;
 
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+
 namespace penstock::remote {
 namespace {
+
+// Between looks at a training's process where the kernel has no pidfd_open (before Linux 5.3).
+constexpr int kPollMilliseconds = 200;
+constexpr size_t kReadBytes = size_t{16} << 10;
+constexpr int kLastReads = 64;  // more than a pipe holds
 
 std::vector<std::string> MergedEnvironment(const std::map<std::string, std::string>& changes) {
   std::vector<std::string> out;
@@ -67,13 +77,13 @@ std::vector<char*> Pointers(std::vector<std::string>& words) {
 
 }  // namespace
 
-absl::Status TrainingProcess::Start() {
-  const io::FileDescriptor output(
-      ::open(options_.output.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
-  if (!output.valid()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot write ", options_.output, ": ", std::strerror(errno)));
+absl::StatusOr<io::FileDescriptor> TrainingProcess::Start() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot make a pipe: ", std::strerror(errno)));
   }
+  io::FileDescriptor read(ends[0]);
+  const io::FileDescriptor write(ends[1]);
   std::vector<std::string> command = options_.command;
   std::vector<std::string> environment = MergedEnvironment(options_.environment);
   const std::vector<char*> command_words = Pointers(command);
@@ -86,14 +96,42 @@ absl::Status TrainingProcess::Start() {
         absl::StrCat("cannot start a process: ", std::strerror(errno)));
   }
   if (process_ == 0) {
-    ExecTraining(parent, output.get(), command_words.data(), environment_words.data());
+    ExecTraining(parent, write.get(), command_words.data(), environment_words.data());
   }
   if (pending_ != 0) ::kill(process_, pending_);
-  return absl::OkStatus();
+  return read;
+}
+
+void TrainingProcess::CopyUntilItEnds(io::FileDescriptor output) {
+  const auto copy = [&] {
+    char bytes[kReadBytes];
+    const ssize_t got =
+        io::RetryInterrupted([&] { return ::read(output.get(), bytes, sizeof(bytes)); });
+    if (got > 0) options_.output(absl::string_view(bytes, static_cast<size_t>(got)));
+    return got > 0;
+  };
+  // A process of its own may hold the pipe after the training's end.
+  const io::FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, process_, 0U)));
+  for (bool ended = false; !ended;) {
+    pollfd waits[2] = {{.fd = output.get(), .events = POLLIN, .revents = 0},
+                       {.fd = process.get(), .events = POLLIN, .revents = 0}};
+    if (::poll(waits, 2, process.valid() ? -1 : kPollMilliseconds) < 0 && errno != EINTR) break;
+    const bool copied = (waits[0].revents & POLLIN) != 0 && copy();
+    if (copied && process.valid() && waits[1].revents == 0) continue;
+    siginfo_t info = {};
+    ended = ::waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+            info.si_pid == process_;
+    if (!copied && waits[0].revents != 0) break;  // it has closed both; only its end matters
+  }
+  // What it printed last, but not what others print on and on.
+  ::fcntl(output.get(), F_SETFL, O_NONBLOCK);
+  for (int i = 0; i < kLastReads && copy(); ++i) {
+  }
 }
 
 absl::StatusOr<int> TrainingProcess::Run() {
-  PENSTOCK_RETURN_IF_ERROR(Start());
+  PENSTOCK_ASSIGN_OR_RETURN(io::FileDescriptor output, Start());
+  CopyUntilItEnds(std::move(output));
   siginfo_t info;
   // Leaves the id in use, so that Signal cannot meet another process.
   while (::waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOWAIT) != 0 &&

@@ -1,6 +1,7 @@
 #include "penstock/remote/training/training_record.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include "absl/strings/ascii.h"
@@ -104,9 +105,20 @@ std::string TrainingCommandLine(const std::vector<std::string>& arguments) {
   return line;
 }
 
-TrainingEnd DescribeTrainingEnd(int wait_status, absl::string_view last_line) {
+TrainingEnd DescribeTrainingEnd(int wait_status, absl::string_view last_line, bool stopping) {
   if (WIFSIGNALED(wait_status)) {
     const int signal = WTERMSIG(wait_status);
+    // Before its first step the signal has its default action.
+    if (stopping && signal == SIGTERM) {
+      return {.exit_code = kInterruptedCode,
+              .words = "stopped before its first step; the same command begins with it"};
+    }
+    if (stopping && signal == SIGKILL) {
+      return {.exit_code = 128 + signal,
+              .words =
+                  "was killed (SIGKILL), since it did not end in time; the same command "
+                  "resumes from its last checkpoint"};
+    }
     return {.exit_code = 128 + signal,
             .words = absl::StrCat("ended by signal ", signal, " (", SignalName(signal),
                                   "); the same command resumes from its last checkpoint")};

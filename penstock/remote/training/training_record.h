@@ -42,11 +42,12 @@ absl::StatusOr<TrainingRecord> LoadTrainingRecord(const std::string& folder);
 std::string TrainingCommandLine(const std::vector<std::string>& arguments);
 
 // How a process that has ended with this wait status (waitpid(2)) ended: the exit code, and words for the user.
-// `last_line`: what it has printed last.
+// `last_line`: what it has printed last. `stopping`: it was asked to stop.
 struct TrainingEnd {
   int exit_code = 0;
   std::string words = {};
 };
-TrainingEnd DescribeTrainingEnd(int wait_status, absl::string_view last_line);
+TrainingEnd DescribeTrainingEnd(int wait_status, absl::string_view last_line,
+                                bool stopping = false);
 
 }  // namespace penstock::remote

@@ -1,10 +1,8 @@
 #include "penstock/remote/training/trainings.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -13,39 +11,22 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "penstock/base/clock.h"
 #include "penstock/base/status.h"
-#include "penstock/io/local/file_descriptor.h"
 
 namespace penstock::remote {
 namespace {
 
+// A line of the worker's among those of a training.
+void Say(TrainingOutput& output, const std::string& line) {
+  output.Append(absl::StrCat("worker: ", line, "\n"));
+}
+
+constexpr size_t kMaxLastLine = 500;
+
 int64_t UnixSeconds() { return static_cast<int64_t>(base::Clock::Real()->UnixSeconds()); }
-
-// Bytes of a file from an offset on; fewer at its end. Empty if it cannot be read.
-std::string ReadPart(const std::string& path, int64_t offset, int64_t limit) {
-  const io::FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string bytes(static_cast<size_t>(limit), '\0');
-  size_t done = 0;
-  while (file.valid() && done < bytes.size()) {
-    const ssize_t got = ::pread(file.get(), bytes.data() + done, bytes.size() - done,
-                                static_cast<off_t>(offset + static_cast<int64_t>(done)));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += static_cast<size_t>(got);
-  }
-  bytes.resize(done);
-  return bytes;
-}
-
-int64_t SizeOf(const std::string& path) {
-  struct stat info = {};
-  return ::stat(path.c_str(), &info) == 0 ? static_cast<int64_t>(info.st_size) : 0;
-}
 
 }  // namespace
 
@@ -53,8 +34,11 @@ std::string Trainings::FolderOf(const std::string& id) const {
   return absl::StrCat(options_.folder, "/", absl::BytesToHexString(id));
 }
 
-std::string Trainings::OutputOf(const std::string& id) const {
-  return absl::StrCat(FolderOf(id), "/output");
+std::shared_ptr<TrainingOutput> Trainings::OutputLocked(Entry& entry) const {
+  if (entry.output == nullptr) {
+    entry.output = std::make_shared<TrainingOutput>(FolderOf(entry.record.id));
+  }
+  return entry.output;
 }
 
 absl::StatusOr<std::unique_ptr<Trainings>> Trainings::Open(TrainingsOptions options) {
@@ -110,26 +94,6 @@ std::vector<TrainingRecord> Trainings::Unfinished() const {
   return out;
 }
 
-// A line of the worker's among those of the training.
-void Trainings::Say(const std::string& id, const std::string& line) const {
-  const io::FileDescriptor file(
-      ::open(OutputOf(id).c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));
-  const std::string text = absl::StrCat("worker: ", line, "\n");
-  if (file.valid()) (void)!::write(file.get(), text.data(), text.size());
-}
-
-std::string Trainings::LastLine(const std::string& id) const {
-  constexpr int64_t kTail = 4096;
-  constexpr size_t kMaxLastLine = 500;
-  const int64_t size = SizeOf(OutputOf(id));
-  const std::string tail = ReadPart(OutputOf(id), std::max<int64_t>(0, size - kTail), kTail);
-  const size_t end = tail.find_last_not_of("\r\n ");
-  if (end == std::string::npos) return "it printed nothing";
-  const size_t begin = tail.find_last_of("\r\n", end);
-  return tail.substr(begin == std::string::npos ? 0 : begin + 1)
-      .substr(0, std::min(kMaxLastLine, end - (begin == std::string::npos ? -1 : begin)));
-}
-
 absl::Status Trainings::Start(TrainingRecord record, bool lost) {
   const std::string id = record.id;
   if (lost && ++record.losses > kMaxLosses) {
@@ -146,20 +110,31 @@ absl::Status Trainings::Start(TrainingRecord record, bool lost) {
     return absl::FailedPreconditionError(
         absl::StrCat("cannot make the folder ", FolderOf(id), ": ", error.message()));
   }
-  TrainingProcessOptions process{.command = options_.command, .output = OutputOf(id)};
+  std::shared_ptr<TrainingOutput> output;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = entries_.find(id);
+    output = found != entries_.end() ? OutputLocked(found->second)
+                                     : std::make_shared<TrainingOutput>(FolderOf(id));
+  }
+  TrainingProcessOptions process{
+      .command = options_.command,
+      .output = [output](absl::string_view bytes) { output->Append(bytes); }};
   process.command.insert(process.command.end(), record.arguments.begin(), record.arguments.end());
   if (options_.environment) {
     PENSTOCK_ASSIGN_OR_RETURN(process.environment, options_.environment(record));
   }
   PENSTOCK_RETURN_IF_ERROR(SaveTrainingRecord(FolderOf(id), record));
   if (record.starts > 1) {
-    Say(id, lost ? "was lost, and has started again; the training resumes from its last checkpoint"
-                 : "has started again; the training resumes from its last checkpoint");
+    Say(*output,
+        lost ? "was lost, and has started again; the training resumes from its last checkpoint"
+             : "has started again; the training resumes from its last checkpoint");
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   for (std::thread& thread : std::exchange(done_, {})) thread.join();
   Entry& entry = entries_[id];
   entry.record = std::move(record);
+  entry.output = std::move(output);
   entry.running = std::make_unique<Running>(std::move(process));
   try {
     entry.running->thread =
@@ -177,7 +152,14 @@ void Trainings::Run(const std::string& id, TrainingProcess* process) {
   if (!status.ok()) {
     return Ended(id, {.exit_code = 1, .words = std::string(status.status().message())});
   }
-  Ended(id, DescribeTrainingEnd(*status, LastLine(id)));
+  std::string last;
+  bool stopping;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    last = OutputLocked(entries_[id])->LastLine().substr(0, kMaxLastLine);
+    stopping = entries_[id].record.stopping;
+  }
+  Ended(id, DescribeTrainingEnd(*status, last.empty() ? "it printed nothing" : last, stopping));
 }
 
 void Trainings::Ended(const std::string& id, const TrainingEnd& end) {
@@ -195,6 +177,7 @@ void Trainings::Ended(const std::string& id, const TrainingEnd& end) {
   Entry& entry = entries_[id];
   done_.push_back(std::move(entry.running->thread));
   entry.running = nullptr;
+  OutputLocked(entry)->Close();
   changed_.notify_all();
 }
 
@@ -202,7 +185,7 @@ void Trainings::GiveUp(const std::string& id, const std::string& why) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
-  Say(id, why);
+  Say(*OutputLocked(found->second), why);
   SetEndedLocked(found->second.record, {.exit_code = 1, .words = why});
 }
 
@@ -245,8 +228,8 @@ bool Trainings::AwaitEnd(const std::string& id, double seconds) {
   });
 }
 
-const Trainings::Entry* Trainings::FindLocked(absl::string_view short_id) const {
-  for (const auto& [id, entry] : entries_) {
+Trainings::Entry* Trainings::FindLocked(absl::string_view short_id) const {
+  for (auto& [id, entry] : entries_) {
     if (ShortId(id) == short_id) return &entry;
   }
   return nullptr;
@@ -268,7 +251,7 @@ bool Trainings::IsRunning(const std::string& id) const {
   return found != entries_.end() && found->second.running != nullptr;
 }
 
-TrainingInfo Trainings::InfoLocked(const Entry& entry) const {
+TrainingInfo Trainings::InfoLocked(Entry& entry) const {
   const TrainingRecord& record = entry.record;
   TrainingInfo info;
   info.set_training(ShortId(record.id));
@@ -277,7 +260,7 @@ TrainingInfo Trainings::InfoLocked(const Entry& entry) const {
   info.set_since_unix_seconds(record.since_unix_seconds);
   info.set_starts(record.starts);
   info.set_command(TrainingCommandLine(record.arguments));
-  info.set_output_bytes(SizeOf(OutputOf(record.id)));
+  info.set_output_bytes(OutputLocked(entry)->end());
   if (record.ended) {
     info.set_state(TrainingInfo::ENDED);
     info.set_exit_code(record.exit_code);
@@ -293,19 +276,21 @@ TrainingInfo Trainings::InfoLocked(const Entry& entry) const {
 
 absl::StatusOr<TrainingReply> Trainings::Follow(absl::string_view short_id, int64_t offset) const {
   TrainingReply reply;
+  std::shared_ptr<TrainingOutput> output;
   PENSTOCK_ASSIGN_OR_RETURN(const TrainingRecord record, Find(short_id));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = entries_.find(record.id);
     if (found == entries_.end()) return absl::NotFoundError("the training was removed");
-    // The state first: what a training has printed before its end is in the file then.
+    // The state first: what a training has printed before its end is in the files then.
     *reply.mutable_training() = InfoLocked(found->second);
+    output = OutputLocked(found->second);
   }
-  const int64_t size = SizeOf(OutputOf(record.id));
-  const int64_t begin = std::min(size, offset < 0 ? std::max<int64_t>(0, size + offset) : offset);
-  reply.set_output(ReadPart(OutputOf(record.id), begin, std::min(kMaxOutput, size - begin)));
-  reply.set_offset(begin + static_cast<int64_t>(reply.output().size()));
-  reply.mutable_training()->set_output_bytes(size);
+  TrainingOutput::Part part = output->Read(offset, kMaxOutput);
+  reply.set_offset(part.begin + static_cast<int64_t>(part.bytes.size()));
+  reply.set_dropped(part.dropped);
+  reply.set_output(std::move(part.bytes));
+  reply.mutable_training()->set_output_bytes(part.end);
   return reply;
 }
 
@@ -313,7 +298,7 @@ std::vector<TrainingInfo> Trainings::List() const {
   std::vector<TrainingInfo> out;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [id, entry] : entries_) out.push_back(InfoLocked(entry));
+    for (auto& [id, entry] : entries_) out.push_back(InfoLocked(entry));
   }
   std::sort(out.begin(), out.end(), [](const TrainingInfo& a, const TrainingInfo& b) {
     const bool a_ended = a.state() == TrainingInfo::ENDED,
@@ -339,7 +324,8 @@ void Trainings::RemoveOldLocked() {
   ended.resize(ended.size() - kMaxEnded);
   for (const auto& [time, id] : ended) {
     // The files that this class and the worker have made, and nothing else.
-    for (const char* const name : {"/training.json", "/output", "/token"}) {
+    OutputLocked(entries_[id])->Remove();
+    for (const char* const name : {"/training.json", "/token"}) {
       ::unlink((FolderOf(id) + name).c_str());
     }
     ::rmdir(FolderOf(id).c_str());

@@ -7,7 +7,8 @@
 //   ... trainings->Follow("4f3a91c2", offset), trainings->Stop("4f3a91c2")
 //
 // Each is a process of this machine, which uses the devices through a session as every client does. Its record and what
-// it prints are files in FOLDER/ID/, which stay when it has ended; beyond kMaxEnded ended ones the oldest are removed.
+// it prints (the last TrainingOutput::kMaxBytes of it) are files in FOLDER/ID/, which stay when it has ended; beyond
+// kMaxEnded ended ones the oldest are removed.
 // When this object is destroyed, the processes are killed and their records stay unfinished: the worker's next run
 // starts them again, and they resume from their last checkpoints.
 //
@@ -27,6 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "penstock/remote/training/training_output.h"
 #include "penstock/remote/training/training_process.h"
 #include "penstock/remote/training/training_record.h"
 
@@ -86,26 +88,26 @@ class Trainings {
   struct Entry {
     TrainingRecord record;
     std::unique_ptr<Running> running;  // null: it has no process
+    std::shared_ptr<TrainingOutput> output = nullptr;
   };
 
   explicit Trainings(TrainingsOptions options) : options_(std::move(options)) {}
   absl::Status ReadRecords();
   std::string FolderOf(const std::string& id) const;
-  std::string OutputOf(const std::string& id) const;
-  std::string LastLine(const std::string& id) const;
-  void Say(const std::string& id, const std::string& line) const;
+  // Its output; made on first use.
+  std::shared_ptr<TrainingOutput> OutputLocked(Entry& entry) const;
   void Run(const std::string& id, TrainingProcess* process);
   void Ended(const std::string& id, const TrainingEnd& end);
   void SetEndedLocked(TrainingRecord& record, const TrainingEnd& end);
-  const Entry* FindLocked(absl::string_view short_id) const;
-  TrainingInfo InfoLocked(const Entry& entry) const;
+  Entry* FindLocked(absl::string_view short_id) const;
+  TrainingInfo InfoLocked(Entry& entry) const;
   void RemoveOldLocked();
 
   const TrainingsOptions options_;
   mutable std::mutex mutex_;  // guards the following
   std::condition_variable changed_;
-  std::map<std::string, Entry> entries_;  // by id
-  std::vector<std::thread> done_;         // threads of trainings that have ended
+  mutable std::map<std::string, Entry> entries_;  // by id
+  std::vector<std::thread> done_;                 // threads of trainings that have ended
   bool closing_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -93,6 +94,32 @@ TEST_F(TrainingsTest, FollowsFromAnyOffset) {
               AllOf(HasSubstr("no training '00000000'"), HasSubstr(ShortId(id))));
 }
 
+// A process that the training leaves behind holds its output, and prints on and on.
+TEST_F(TrainingsTest, EndsWithItsProcessAndNotWithThoseThatItLeaves) {
+  const std::string file = folder_ + "/process";
+  const TrainingReply reply =
+      AwaitEnd(Start('a', absl::StrCat("yes & echo $! > ", file, "; echo mine")));
+  EXPECT_EQ(reply.training().state(), TrainingInfo::ENDED);
+  pid_t left = 0;
+  ASSERT_TRUE(std::ifstream(file) >> left);
+  ::kill(left, SIGKILL);  // SIGPIPE may have ended it
+}
+
+TEST_F(TrainingsTest, OutputOfATrainingIsBounded) {
+  const std::string id =
+      Start('a', "yes 0123456789abcdefghijklmnopqrstuvwxyz | head -c 40000000; echo; echo last");
+  const TrainingReply reply = AwaitEnd(id);
+  EXPECT_EQ(reply.training().output_bytes(), 40000000 + 1 + 5);
+  EXPECT_GE(reply.dropped(), reply.training().output_bytes() - TrainingOutput::kMaxBytes);
+  EXPECT_EQ(reply.offset(), reply.dropped() + Trainings::kMaxOutput);
+  EXPECT_EQ(trainings_->Follow(ShortId(id), -5)->output(), "last\n");
+  int64_t bytes = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(folder_)) {
+    if (file.is_regular_file()) bytes += static_cast<int64_t>(file.file_size());
+  }
+  EXPECT_LE(bytes, TrainingOutput::kMaxBytes + 10000);
+}
+
 TEST_F(TrainingsTest, StopsBySigtermAndThenBySigkill) {
   const std::string id =
       Start('a', "trap 'echo saved; exit 75' TERM; echo ready; while :; do :; done");
@@ -109,7 +136,16 @@ TEST_F(TrainingsTest, StopsBySigtermAndThenBySigkill) {
   EXPECT_TRUE(trainings_->Stop(deaf).ok());
   EXPECT_TRUE(trainings_->IsRunning(deaf));
   EXPECT_TRUE(trainings_->Stop(deaf).ok());
-  EXPECT_EQ(AwaitEnd(deaf).training().exit_code(), 128 + SIGKILL);
+  const TrainingReply killed = AwaitEnd(deaf);
+  EXPECT_EQ(killed.training().exit_code(), 128 + SIGKILL);
+  EXPECT_THAT(killed.training().end(), HasSubstr("did not end in time"));
+
+  // One that does not handle SIGTERM yet.
+  const std::string early = Start('c', "echo ready; while :; do :; done");
+  AwaitOutput(early, "ready");
+  EXPECT_TRUE(trainings_->Stop(early).ok());
+  EXPECT_EQ(AwaitEnd(early).training().exit_code(), 75);
+  EXPECT_THAT(AwaitEnd(early).training().end(), HasSubstr("before its first step"));
 }
 
 TEST_F(TrainingsTest, NextRunOfTheWorkerGoesOn) {
