@@ -1,5 +1,6 @@
 #include "penstock/remote/wire/wire_types.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <string>
@@ -7,19 +8,33 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 #include "penstock/base/checked_size.h"
 #include "penstock/base/dtype.h"
 #include "penstock/base/status.h"
 
 namespace penstock::remote {
+namespace {
+
+constexpr size_t kMaxStatusBytes = size_t{16} << 10;
+
+}  // namespace
 
 Status ToMessage(const absl::Status& status) {
   Status message;
   if (status.ok()) return message;
   message.set_code(static_cast<int32_t>(status.code()));
-  message.set_message(std::string(status.message()));
+  // A compiler quotes the line of an error, which may be a whole program. The cut is not within a character of UTF-8.
+  absl::string_view text = status.message();
+  if (text.size() > kMaxStatusBytes) {
+    size_t size = kMaxStatusBytes;
+    while (size > 0 && (text[size] & 0xc0) == 0x80) --size;
+    text = text.substr(0, size);
+  }
+  message.set_message(absl::StrCat(text, text.size() < status.message().size() ? "..." : ""));
   return message;
 }
 
@@ -82,6 +97,56 @@ ir::Origin OriginFromMessage(const Origin& message) {
   return {.scope = message.layer(), .file = message.file(), .line = message.line()};
 }
 
+// The compiler's parser calls itself for each bracket, and has no limit but the stack.
+constexpr int kMaxNesting = 200;
+
+absl::Status CheckText(absl::string_view text) {
+  // Bytecode: our clients print text.
+  if (absl::StartsWith(text, "ML\xefR")) {
+    return absl::InvalidArgumentError("the program is bytecode; a worker compiles StableHLO text");
+  }
+  int depth = 0;
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      quoted = c != '"';
+      continue;
+    }
+    switch (c) {
+      case '"':
+        quoted = true;
+        break;
+      case '/':  // a comment
+        if (i + 1 < text.size() && text[i + 1] == '/')
+          i = std::min(text.find('\n', i), text.size());
+        break;
+      case '(':
+      case '[':
+      case '{':
+      case '<':
+        if (++depth > kMaxNesting) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("the program's text has brackets within more than ", kMaxNesting,
+                           " others, at byte ", i));
+        }
+        break;
+      case '>':
+        if (i > 0 && text[i - 1] == '-') break;  // an arrow
+        [[fallthrough]];
+      case ')':
+      case ']':
+      case '}':
+        depth = std::max(0, depth - 1);
+        break;
+      default:
+        break;
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Program ToMessage(const ir::Program& program) {
@@ -116,6 +181,7 @@ Program ToMessage(const ir::Program& program) {
 }
 
 absl::StatusOr<ir::Program> FromMessage(const Program& message) {
+  PENSTOCK_RETURN_IF_ERROR(CheckText(message.text()));
   ir::Program program;
   program.name = message.name();
   program.text = message.text();

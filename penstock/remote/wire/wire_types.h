@@ -36,7 +36,8 @@ absl::StatusOr<ir::TensorType> FromMessage(const TensorType& message);
 int64_t BytesOf(const ir::TensorType& type);
 
 Program ToMessage(const ir::Program& program);
-// Checks what an ir::Program promises (types, indices of origins); CheckProgram does the rest.
+// Checks what an ir::Program promises (types, indices of origins); CheckProgram does the rest. INVALID_ARGUMENT also for a
+// text that would overflow the stack of the compiler's parser, and for bytecode.
 absl::StatusOr<ir::Program> FromMessage(const Program& message);
 
 Device ToMessage(const runtime::Device& device);

@@ -16,6 +16,7 @@
 namespace penstock::remote {
 namespace device_session_test {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 // Keeps what the session sends.
@@ -64,12 +65,13 @@ class DeviceSessionTest : public testing::Test {
   void SetUp() override { Open({}); }
   void TearDown() override { Close(); }
 
-  void Open(const SessionLimits& limits) {
+  void Open(const SessionLimits& limits,
+            std::shared_ptr<runtime::Client> client = std::make_shared<FakeClient>()) {
     Close();
     control_ = std::make_unique<RecordingLink>();
     bulk_ = std::make_unique<RecordingLink>();
-    session_ = std::make_unique<DeviceSession>(std::make_shared<FakeClient>(),
-                                               DeviceSessionOptions{.limits = limits});
+    session_ =
+        std::make_unique<DeviceSession>(std::move(client), DeviceSessionOptions{.limits = limits});
     session_->Attach(control_.get(), bulk_.get());
     replies_ = 0;
   }
@@ -240,6 +242,91 @@ TEST_F(DeviceSessionTest, SendsLargeTensorInChunks) {
   EXPECT_EQ(chunk.offset(), kChunkBytes);
   EXPECT_EQ(chunk.total(), size);
   EXPECT_EQ(TextOf(last), std::string(10, 'b'));
+}
+
+// Compiles nothing before Open.
+class GatedClient : public FakeClient {
+ public:
+  absl::StatusOr<std::shared_ptr<runtime::Executable>> Compile(
+      const ir::Program& program, const runtime::CompileOptions& options) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ++begun_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_; });
+    return FakeClient::Compile(program, options);
+  }
+  void Open() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  // Waits until so many compilations have begun.
+  void WaitForBegun(int count) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return begun_ >= count; });
+  }
+  int begun() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return begun_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+  int begun_ = 0;
+};
+
+TEST_F(DeviceSessionTest, ProgramsThatWaitToBeCompiledAreBounded) {
+  const auto client = std::make_shared<GatedClient>();
+  Open({.max_program_bytes = 100}, client);  // a text has 9 bytes
+  for (uint64_t handle = 1; handle <= 11; ++handle) {
+    Request request = CompileRequest(handle);
+    request.set_id(handle);
+    Send(request);
+  }
+  Request excess = CompileRequest(12);
+  excess.set_id(12);
+  Send(excess);
+  EXPECT_THAT(TextOf(NextReply()),
+              AllOf(HasSubstr("99 bytes are being compiled"), HasSubstr("max_program_bytes")));
+  client->Open();
+  for (int i = 0; i < 11; ++i) EXPECT_TRUE(NextReply().ok());
+  EXPECT_TRUE(Call(CompileRequest(12)).ok()) << "the handle is free, and there is room again";
+  EXPECT_EQ(session_->stats().programs, 12);
+}
+
+// The compiler's parser has no limit but its stack, and would end the worker.
+TEST_F(DeviceSessionTest, RejectsProgramsOfDeeplyNestedBrackets) {
+  const auto compile = [&](const std::string& text) {
+    Request request = CompileRequest(1);
+    request.mutable_compile()->mutable_program()->set_text(text);
+    return TextOf(Call(request));
+  };
+  for (const char bracket : {'(', '[', '{', '<'}) {
+    EXPECT_THAT(compile("module " + std::string(201, bracket)),
+                HasSubstr("brackets within more than 200 others, at byte 207"));
+  }
+  EXPECT_THAT(compile("ML\xefR\x01"), HasSubstr("bytecode"));
+  std::string flat = "// <<<\n";
+  for (int i = 0; i < 300; ++i) flat += "a(\"((\\\"\") : (i1) -> f<[{}]> // ((\n";
+  EXPECT_EQ(compile(flat), "");
+}
+
+TEST_F(DeviceSessionTest, EndDoesNotWaitForProgramsWhoseTurnHasNotCome) {
+  const auto client = std::make_shared<GatedClient>();
+  Open({}, client);
+  for (uint64_t handle = 1; handle <= 50; ++handle) {
+    Request request = CompileRequest(handle);
+    request.set_id(handle);
+    Send(request);
+  }
+  client->WaitForBegun(2);  // it has two threads
+  session_->control_receiver()->OnClosed(absl::OkStatus());
+  session_->bulk_receiver()->OnClosed(absl::OkStatus());
+  client->Open();
+  session_ = nullptr;
+  EXPECT_EQ(client->begun(), 2);
 }
 
 // ---- Requests that break the protocol ----

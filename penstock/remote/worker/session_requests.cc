@@ -90,17 +90,21 @@ absl::Status HandleCompile(SessionState& session, Call& call) {
   PENSTOCK_RETURN_IF_ERROR(session.CheckNewHandles({&handle, 1}));
   PENSTOCK_ASSIGN_OR_RETURN(CompileTask task, ReadCompile(session, compile));
   PENSTOCK_RETURN_IF_ERROR(session.ReserveProgram(handle, task.program.name));
-  return session.RunCompile([&session, request, handle, task = std::move(task)] {
-    absl::StatusOr<std::shared_ptr<runtime::Executable>> executable =
-        base::CatchExceptions([&] { return session.client().Compile(task.program, task.options); });
-    if (!executable.ok()) {
-      session.AddProgram(handle, nullptr);
-      return session.SendError(request, executable.status());
-    }
-    Reply reply = DescribeExecutable(**executable);
-    session.AddProgram(handle, *std::move(executable));
-    session.SendReply(request, std::move(reply));
-  });
+  const auto bytes = static_cast<int64_t>(compile.program().text().size());
+  const absl::Status begun =
+      session.RunCompile(bytes, [&session, request, handle, task = std::move(task)] {
+        absl::StatusOr<std::shared_ptr<runtime::Executable>> executable = base::CatchExceptions(
+            [&] { return session.client().Compile(task.program, task.options); });
+        if (!executable.ok()) {
+          session.AddProgram(handle, nullptr);
+          return session.SendError(request, executable.status());
+        }
+        Reply reply = DescribeExecutable(**executable);
+        session.AddProgram(handle, *std::move(executable));
+        session.SendReply(request, std::move(reply));
+      });
+  if (!begun.ok()) session.AddProgram(handle, nullptr);
+  return begun;
 }
 
 // ---- Put ----

@@ -16,14 +16,15 @@
 namespace penstock::remote {
 namespace {
 
-// Requests that wait for an upload; a client that sends more is not one of ours.
+// Requests that wait for an upload, or for a buffer; a client that sends more is not one of ours.
 constexpr size_t kMaxWaiting = size_t{1} << 16;
 constexpr int64_t kMaxWaitingBytes = int64_t{256} << 20;
 // Replies that the client does not acknowledge.
 constexpr int64_t kMaxUnacknowledgedBytes = int64_t{256} << 20;
 constexpr int64_t kRequestsBetweenChecks = 256;
-constexpr size_t kMaxActivity = 200;  // characters of the client's
-constexpr double kIdleSeconds = 5;    // without a request: the session is idle
+constexpr size_t kMaxActivity = 200;    // characters of the client's
+constexpr size_t kMaxKeptError = 1000;  // characters
+constexpr double kIdleSeconds = 5;      // without a request: the session is idle
 
 absl::Status UnknownHandle(uint64_t handle) {
   return absl::InvalidArgumentError(absl::StrCat("unknown handle ", handle));
@@ -203,7 +204,7 @@ void SessionState::SendError(uint64_t request, const absl::Status& status) {
 
 void SessionState::NoteError(const absl::Status& status) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  last_error_ = status;
+  last_error_ = absl::Status(status.code(), status.message().substr(0, kMaxKeptError));
   last_error_seconds_ = base::Clock::Real()->Seconds();
 }
 
@@ -601,12 +602,41 @@ absl::Status SessionState::Schedule(std::unique_ptr<base::ThreadPool>& pool, int
   return absl::OkStatus();
 }
 
-absl::Status SessionState::RunCompile(std::function<void()> task) {
-  return Schedule(compiler_, 2, "remote_compile", std::move(task));
+absl::Status SessionState::RunCompile(int64_t bytes, std::function<void()> task) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (compile_bytes_ > 0 && bytes > limits().max_program_bytes - compile_bytes_) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "programs of ", compile_bytes_, " bytes are being compiled or wait for it; with ", bytes,
+          " more they would exceed ", limits().max_program_bytes, " (max_program_bytes)"));
+    }
+    compile_bytes_ += bytes;
+  }
+  return Schedule(compiler_, 2, "remote_compile", [this, bytes, task = std::move(task)] {
+    bool ended;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      ended = ended_;
+    }
+    if (!ended) task();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    compile_bytes_ -= bytes;
+  });
 }
 
 absl::Status SessionState::RunWait(std::function<void()> task) {
-  return Schedule(waiter_, 1, "remote_wait", std::move(task));
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (waits_ >= static_cast<int64_t>(kMaxWaiting)) {
+      return absl::ResourceExhaustedError(absl::StrCat(waits_, " requests wait for buffers"));
+    }
+    ++waits_;
+  }
+  return Schedule(waiter_, 1, "remote_wait", [this, task = std::move(task)] {
+    task();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    --waits_;
+  });
 }
 
 void SessionState::BeginAsync() {

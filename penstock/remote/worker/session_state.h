@@ -137,8 +137,9 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   // The devices work for the session while one of these lives.
   std::shared_ptr<void> Busy();
 
-  // Runs a task on a thread of the session: compiling, waiting for buffers. Shutdown waits for it.
-  absl::Status RunCompile(std::function<void()> task);
+  // Runs a task on a thread of the session: compiling a program of `bytes`, waiting for buffers. Shutdown waits for it;
+  // programs whose turn has not come by the end of the session are not compiled. RESOURCE_EXHAUSTED: too much waits.
+  absl::Status RunCompile(int64_t bytes, std::function<void()> task);
   absl::Status RunWait(std::function<void()> task);
   // Between these two calls Shutdown waits: a callback of the runtime is on its way.
   void BeginAsync();
@@ -203,8 +204,10 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   absl::flat_hash_map<uint64_t, std::shared_ptr<Upload>> uploads_;
   int64_t buffer_bytes_ = 0, get_bytes_ = 0, uploading_ = 0, async_ = 0;
   int64_t executions_ = 0, requests_ = 0;
-  bool begun_ = false;  // a request has asked for something
-  int busy_ = 0;        // number of Busy
+  int64_t compile_bytes_ = 0;  // of programs that are compiled, or wait for it
+  int64_t waits_ = 0;          // tasks of the waiter
+  bool begun_ = false;         // a request has asked for something
+  int busy_ = 0;               // number of Busy
   double busy_since_ = 0, busy_seconds_ = 0;
   double last_request_ = 0;
   absl::flat_hash_map<uint64_t, Compilation> compiling_;

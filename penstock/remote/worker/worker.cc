@@ -1,5 +1,6 @@
 #include "penstock/remote/worker/worker.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -38,7 +39,8 @@ namespace {
 
 constexpr size_t kLogLines = 20;        // in a description
 constexpr size_t kMaxShown = 300;       // characters of an activity or an error
-constexpr double kTakeOverSeconds = 4;  // for a training to save and end
+constexpr double kTakeOverSeconds = 8;  // for trainings to save and end
+constexpr double kKillSeconds = 4;      // for one that was killed
 constexpr int kTakeOverTries = 4;       // others may come in between
 
 std::string HostName() {
@@ -215,12 +217,12 @@ class Worker::Impl : public LinkServerHandler {
                        .devices = hello.devices()};
     absl::StatusOr<SessionTable::Admitted> admitted = Admit(claim);
     if (!admitted.ok()) {
-      log_->Line(absl::StrCat("rejected ", NameOf(claim), ": ", admitted.status().message()));
+      log_->ClientLine(absl::StrCat("rejected ", NameOf(claim), ": ", admitted.status().message()));
       return admitted.status();
     }
-    log_->Line(absl::StrCat("session ", ShortId(admitted->id), " opened by ", NameOf(claim), ", ",
-                            Printable(peer.address), ", ", Printable(peer.identity), ": ",
-                            Devices(admitted->devices.size())));
+    log_->ClientLine(absl::StrCat("session ", ShortId(admitted->id), " opened by ", NameOf(claim),
+                                  ", ", Printable(peer.address), ", ", Printable(peer.identity),
+                                  ": ", Devices(admitted->devices.size())));
     auto session = std::make_shared<Session>();
     session->claim = claim;
     session->entry = admitted->id;
@@ -238,8 +240,8 @@ class Worker::Impl : public LinkServerHandler {
       session->entry = entry;
       session->training = true;
       trainings_->SessionOpened(entry);
-      log_->Line(absl::StrCat("training ", ShortId(entry),
-                              " opened its session: ", Devices(known.devices.size())));
+      log_->ClientLine(absl::StrCat("training ", ShortId(entry),
+                                    " opened its session: ", Devices(known.devices.size())));
       return AddSession(std::move(session), NewSessionId(), known.devices);
     }
     return absl::PermissionDeniedError("the worker runs no such training");
@@ -283,8 +285,9 @@ class Worker::Impl : public LinkServerHandler {
   absl::Status ResumeSession(const std::string& id, const Hello& hello, const Peer&) override {
     PENSTOCK_RETURN_IF_ERROR(AwaitReady());
     if (Find(id) != nullptr) return absl::OkStatus();
-    log_->Line(absl::StrCat("rejected ", Printable(hello.user()), " at ", Printable(hello.host()),
-                            ": it resumes session ", ShortId(id), ", which is unknown"));
+    log_->ClientLine(absl::StrCat("rejected ", Printable(hello.user()), " at ",
+                                  Printable(hello.host()), ": it resumes session ", ShortId(id),
+                                  ", which is unknown"));
     const std::string& end = log_->previous_end();
     return absl::DataLossError(absl::StrCat(
         "the worker at ", server_->address(), " does not know session ", ShortId(id),
@@ -322,13 +325,14 @@ class Worker::Impl : public LinkServerHandler {
 
   void SessionConnected(const std::string& id) override {
     SetConnected(id, true);
-    log_->Line(absl::StrCat("session ", ShortId(id), " connected"));
+    log_->ClientLine(absl::StrCat("session ", ShortId(id), " connected"));
   }
 
   void SessionDisconnected(const std::string& id, const absl::Status& reason) override {
     SetConnected(id, false);
-    log_->Line(absl::StrCat("session ", ShortId(id), " lost its connection (", reason.message(),
-                            "); its state stays for ", options_.lease_seconds, " s"));
+    log_->ClientLine(absl::StrCat("session ", ShortId(id), " lost its connection (",
+                                  reason.message(), "); its state stays for ",
+                                  options_.lease_seconds, " s"));
   }
 
   void SessionEnded(const std::string& id, const absl::Status& reason) override {
@@ -345,7 +349,7 @@ class Worker::Impl : public LinkServerHandler {
     if (!session->training) table_->Remove(id);
     const std::string why =
         reason.ok() ? "by its client" : absl::StrCat("(", reason.message(), ")");
-    log_->Line(
+    log_->ClientLine(
         absl::StrCat("session ", ShortId(id), " ended ", why, " after ", stats.executions,
                      " executions; freed ", stats.buffers, " buffers, ",
                      absl::StrFormat("%.1f MB", static_cast<double>(stats.buffer_bytes) / 1e6)));
@@ -398,15 +402,23 @@ class Worker::Impl : public LinkServerHandler {
 
   // ---- Trainings ----
 
-  // Between its thread and AwaitEnd: the devices are free when Admit tries again.
-  absl::Status TakeOverTraining(const std::string& id, const SessionClaim& claim) {
-    log_->Line(absl::StrCat("training ", ShortId(id), " is taken over by ", NameOf(claim)));
-    trainings_->Stop(id).IgnoreError();  // it may have ended meanwhile
-    if (trainings_->AwaitEnd(id, kTakeOverSeconds)) return absl::OkStatus();
-    trainings_->Stop(id).IgnoreError();
-    return trainings_->AwaitEnd(id, kTakeOverSeconds)
-               ? absl::OkStatus()
-               : absl::UnavailableError("the training that uses the devices does not end");
+  // Asks trainings to save and to end, all at once, and kills those that do not. The devices are free when this returns.
+  absl::Status TakeOverTrainings(const std::vector<std::string>& ids, const SessionClaim& claim) {
+    for (const std::string& id : ids) {
+      log_->Line(absl::StrCat("training ", ShortId(id), " is taken over by ", NameOf(claim)));
+      trainings_->Stop(id).IgnoreError();  // it may have ended meanwhile
+    }
+    const double deadline = base::Clock::Real()->Seconds() + kTakeOverSeconds;
+    for (const std::string& id : ids) {
+      if (trainings_->AwaitEnd(id, std::max(0.0, deadline - base::Clock::Real()->Seconds()))) {
+        continue;
+      }
+      trainings_->Stop(id).IgnoreError();
+      if (!trainings_->AwaitEnd(id, kKillSeconds)) {
+        return absl::UnavailableError("the training that uses the devices does not end");
+      }
+    }
+    return absl::OkStatus();
   }
 
   absl::Status OpenTrainings() {
@@ -545,14 +557,28 @@ class Worker::Impl : public LinkServerHandler {
           ", not to ", Printable(caller), ": only its owner may stop it"));
     }
     PENSTOCK_RETURN_IF_ERROR(trainings_->Stop(record.id));
-    log_->Line(absl::StrCat("training ", ShortId(record.id), " is asked to stop by ",
-                            Printable(request.user()), " at ", Printable(request.host())));
+    log_->ClientLine(absl::StrCat("training ", ShortId(record.id), " is asked to stop by ",
+                                  Printable(request.user()), " at ", Printable(request.host())));
     return trainings_->Follow(ShortId(record.id), INT64_MAX);
+  }
+
+  // An id that is a session's and no training's.
+  absl::Status CheckNoSession(const std::string& short_id) const {
+    for (const SessionEntry& entry : table_->List()) {
+      if (entry.claim.training || ShortId(entry.id) != short_id) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(short_id,
+                       " is a session of a client elsewhere, not a training; it ends with its "
+                       "client, or by --take-over of its owner"));
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<TrainingReply> AnswerTraining(const TrainingRequest& request, const Peer& peer) {
     PENSTOCK_RETURN_IF_ERROR(AwaitReady());
     if (request.has_start()) return StartTraining(request, peer);
+    PENSTOCK_RETURN_IF_ERROR(CheckNoSession(request.has_stop() ? request.stop().training()
+                                                               : request.follow().training()));
     if (trainings_ == nullptr) return absl::NotFoundError("this worker runs no trainings");
     if (request.has_stop()) return StopTraining(request, peer);
     if (request.has_follow()) {
@@ -617,18 +643,21 @@ class Worker::Impl : public LinkServerHandler {
     for (int i = 0; i < kTakeOverTries; ++i) {
       absl::StatusOr<SessionTable::Admitted> admitted = table_->Admit(claim);
       if (!admitted.ok() || admitted->ends.empty()) return admitted;
+      std::vector<std::string> trainings;
       for (const std::string& id : admitted->ends) {
         if (trainings_ != nullptr && trainings_->IsRunning(id)) {
-          PENSTOCK_RETURN_IF_ERROR(TakeOverTraining(id, claim));
+          trainings.push_back(id);
           continue;
         }
-        log_->Line(absl::StrCat("session ", ShortId(id), " is taken over by ", NameOf(claim)));
+        log_->ClientLine(
+            absl::StrCat("session ", ShortId(id), " is taken over by ", NameOf(claim)));
         PENSTOCK_RETURN_IF_ERROR(server_->EndSession(
             id, absl::AbortedError(absl::StrCat("session ", ShortId(id), " was taken over by ",
                                                 NameOf(claim), " (--take-over)"))));
         // A session whose links never opened has no SessionEnded.
         if (Find(id) == nullptr) table_->Remove(id);
       }
+      PENSTOCK_RETURN_IF_ERROR(TakeOverTrainings(trainings, claim));
     }
     return absl::AbortedError("other clients took the devices meanwhile; try again");
   }

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
@@ -125,6 +126,25 @@ void WorkerLog::Line(absl::string_view text) {
                  absl::Utf8SafeCHexEscape(text.substr(0, kMaxLine)).c_str());
   }
   Write(text);
+}
+
+void WorkerLog::ClientLine(absl::string_view text) {
+  int64_t left_out = 0;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const double now = options_.clock->Seconds();
+    lines_left_ = std::min(kBurst, lines_left_ + (now - counted_) * kPerSecond);
+    counted_ = now;
+    if (lines_left_ < 1) {
+      ++left_out_;
+      return;
+    }
+    lines_left_ -= 1;
+    left_out = std::exchange(left_out_, 0);
+  }
+  Line(left_out == 0
+           ? std::string(text)
+           : absl::StrCat(text, " (", left_out, " lines about clients were left out before)"));
 }
 
 void WorkerLog::End(absl::string_view reason) { Write(absl::StrCat(kEnded, reason)); }

@@ -45,6 +45,10 @@ class WorkerLog {
   const std::string& previous_end() const { return previous_end_; }
   // Adds a line; line breaks and unprintable characters are escaped. Never fails: a full disk costs the line.
   void Line(absl::string_view text);
+  // Adds a line about something that a client causes. A client that causes many in a short time does not push out what
+  // the log tells: after kBurst of them there are kPerSecond in a second, and the next one says how many were left out.
+  void ClientLine(absl::string_view text);
+  static constexpr double kBurst = 200, kPerSecond = 2;
   // The last line of a run that ends by request.
   void End(absl::string_view reason);
   // The last lines of the file, with their times; at most `count`.
@@ -58,8 +62,10 @@ class WorkerLog {
 
   const WorkerLogOptions options_;
   std::string previous_end_;
-  mutable std::mutex mutex_;  // guards file_
+  mutable std::mutex mutex_;  // guards the following
   io::FileDescriptor file_;
+  double lines_left_ = kBurst, counted_ = 0;  // of clients; when lines_left_ was computed
+  int64_t left_out_ = 0;
 };
 
 // How the run whose log ends with `tail` ended; empty if by request. Exposed for tests.

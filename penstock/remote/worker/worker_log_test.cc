@@ -55,6 +55,22 @@ TEST_F(WorkerLogTest, ARunThatWasKilledLeavesItsLastLines) {
   EXPECT_GT(next->bytes(), 0);
 }
 
+// A client that opens sessions in a loop does not push out what the log tells.
+TEST_F(WorkerLogTest, LinesThatClientsCauseAreBounded) {
+  const auto log = Open();
+  log->Line("important");
+  for (int i = 0; i < 10000; ++i) log->ClientLine("session opened");
+  log->Line("also important");
+  const std::vector<std::string> lines = log->Tail(10000);
+  EXPECT_THAT(lines, SizeIs(3 + WorkerLog::kBurst));  // with that of the start
+  EXPECT_THAT(lines.back(), HasSubstr("also important"));
+  clock_.Advance(5);
+  for (int i = 0; i < 100; ++i) log->ClientLine("later");
+  EXPECT_THAT(log->Tail(5 * WorkerLog::kPerSecond)[0],
+              AllOf(HasSubstr("later"), HasSubstr("9800 lines about clients were left out")));
+  EXPECT_THAT(log->Tail(10000), SizeIs(3 + WorkerLog::kBurst + 5 * WorkerLog::kPerSecond));
+}
+
 TEST_F(WorkerLogTest, TheSupervisorSaysWhy) {
   Open()->End("the first run, by request");
   Open()->Line("session 12345678: opened");
