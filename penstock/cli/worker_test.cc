@@ -2,7 +2,9 @@
 #include "penstock/remote/worker/worker.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -17,6 +19,7 @@
 #include "penstock/monitor/server.h"
 #include "penstock/monitor/snapshot.h"
 #include "penstock/remote/client.h"
+#include "penstock/remote/link/certificates.h"
 #include "penstock/runtime/testing/test_device.h"
 
 namespace penstock::cli {
@@ -184,6 +187,68 @@ TEST_F(WorkerCommandTest, IsWatchedFromOutside) {
   const CommandResult gone = Penstock({"monitor", address, "--count", "1"});
   EXPECT_EQ(gone.code, 1);
   EXPECT_THAT(gone.err, HasSubstr(address.substr(7)));
+}
+
+// Each ends at once, and says which of them it is and what to do.
+TEST_F(WorkerCommandTest, SaysWhatIsWrongWithAnAddress) {
+  monitor::Registry page;
+  const auto http = monitor::Server::Start(page, {.address = "127.0.0.1:0"});
+  ASSERT_TRUE(http.ok()) << http.status();
+  ASSERT_TRUE(remote::MakeCertificates(Path("keys"), {"127.0.0.1"}).ok());
+  const auto tls = remote::Worker::Start({.listen = "127.0.0.1:0",
+                                          .client = runtime::TestClient(1),
+                                          .certificate = Path("keys/server.pem"),
+                                          .key = Path("keys/server.key"),
+                                          .log_to_stderr = false,
+                                          .metadata_host = "off"});
+  ASSERT_TRUE(tls.ok()) << tls.status();
+  const std::string plain = Start();
+  const std::string secure = absl::StrCat("grpcs://", plain.substr(7));
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"grpc://127.0.0.1:1", "nobody listens there"},
+      {absl::StrCat("grpc://127.0.0.1:", (*http)->port()), "is no Penstock worker"},
+      {absl::StrCat("grpc://", (*tls)->address()), "write grpcs://"},
+      {secure, "write grpc://"},
+      {absl::StrCat("grpcs://", (*tls)->address()), "PENSTOCK_REMOTE_CA"},
+      {"grpc://127.0.0.1", "127.0.0.1"},
+      {"grpc://127.0.0.1:x", "127.0.0.1:x"},
+      {"grpc://a b:1", "a b"}};
+  for (const auto& [address, message] : wrong) {
+    SCOPED_TRACE(address);
+    for (const std::vector<std::string>& line :
+         {std::vector<std::string>{"monitor", address, "--count", "1"},
+          {"devices", "--device", address},
+          {"attach", address},
+          {"attach", address, "4f3a91c2", "--stop"},
+          {"train", "--data", "/in/*", "--checkpoints", "/out/a", "--device", address,
+           "--detach"}}) {
+      const CommandResult result = Penstock(line);
+      EXPECT_EQ(result.code, 1) << line[0];
+      EXPECT_THAT(result.err, HasSubstr(message)) << line[0];
+    }
+  }
+}
+
+TEST_F(WorkerCommandTest, SaysWhyItsMonitorOrItsCertificatesCannotBe) {
+  std::ofstream(Path("file")) << "a";
+  std::filesystem::create_directory(Path("folder"));
+  std::ofstream(Path("folder/server.key")) << "mine";
+  for (const auto& [option, value, message] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"--monitor", "127.0.0.1", "127.0.0.1"},
+           {"--monitor", "0.0.0.0:0", "needs a token"},
+           {"--monitor", "host.invalid:6006", "host.invalid"},
+           {"--new-certificates", Path("folder"), "server.key"},
+           {"--new-certificates", Path("file"), Path("file")},
+           {"--new-certificates", Path("file/keys"), Path("file")},
+           {"--new-certificates", "/proc/keys", "/proc/keys"}}) {
+    const CommandResult result =
+        Penstock({"worker", "--listen", "127.0.0.1:0", "--log", Path("log"), option, value});
+    EXPECT_EQ(result.code, 1) << option << " " << value;
+    EXPECT_THAT(result.err, AllOf(HasSubstr(option), HasSubstr(message))) << value;
+  }
+  EXPECT_EQ(Bytes(Path("folder/server.key")), "mine");
+  EXPECT_EQ(Penstock({"worker", "--new-certificates", Path("keys"), "--host", "a,b"}).code, 1);
 }
 
 TEST_F(WorkerCommandTest, SaysThatThePortOfItsMonitorIsInUse) {

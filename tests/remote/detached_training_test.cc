@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,8 +12,10 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include <sys/stat.h>
 
 #include "penstock/cli/testing/command_fixture.h"
+#include "penstock/remote/client.h"
 #include "penstock/remote/describe.h"
 
 #include "tests/remote/processes.h"
@@ -22,6 +26,7 @@ namespace {
 using cli::testing::CommandResult;
 using cli::testing::Penstock;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -32,8 +37,37 @@ class DetachedTrainingTest : public cli::testing::CommandFixture {
     MakeImages("images", 16);
     EXPECT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
     std::filesystem::create_directories(Path("out"));
-    worker_.emplace(WorkerProcessOptions{
-        .folder = Path("."), .arguments = {"--read", Path("shards/"), "--write", Path("out/")}});
+  }
+  void SetUp() override { StartWorker({}); }
+  void TearDown() override { UseCredentials({}); }
+
+  void StartWorker(const std::vector<std::string>& more, bool tls = false) {
+    WorkerProcessOptions options{.folder = Path("."),
+                                 .arguments = {"--read", Path("shards/"), "--write", Path("out/")},
+                                 .tls = tls};
+    options.arguments.insert(options.arguments.end(), more.begin(), more.end());
+    worker_.reset();
+    worker_.emplace(options);
+  }
+
+  // Variables of the environment that clients read their credentials from; others are removed.
+  static void UseCredentials(const std::map<std::string, std::string>& variables) {
+    for (const char* const name : {"CA", "CERTIFICATE", "KEY", "TOKEN_FILE"}) {
+      ::unsetenv(absl::StrCat("PENSTOCK_REMOTE_", name).c_str());
+    }
+    for (const auto& [name, value] : variables) {
+      ::setenv(absl::StrCat("PENSTOCK_REMOTE_", name).c_str(), value.c_str(), 1);
+    }
+  }
+
+  // Starts a detached training, and returns its id.
+  std::string StartDetached(const std::string& name, int epochs,
+                            const std::vector<std::string>& more = {}) {
+    std::vector<std::string> line = Detached(name, epochs);
+    line.insert(line.end(), more.begin(), more.end());
+    const CommandResult started = Penstock(line);
+    EXPECT_EQ(started.code, 0) << started.err;
+    return IdIn(started.err);
   }
 
   std::string address() const { return worker_->address(); }
@@ -167,6 +201,85 @@ TEST_F(DetachedTrainingTest, OwnsTheDevicesUntilItIsStopped) {
   EXPECT_EQ(Penstock(Detached("next", 1)).code, 0) << "the devices are free";
 }
 
+TEST_F(DetachedTrainingTest, RunsWithCertificatesAndTokensAndOnlyItsOwnerStopsIt) {
+  const std::string keys = Path("keys");
+  ASSERT_EQ(Penstock({"worker", "--new-certificates", keys, "--host", "127.0.0.1"}).code, 0);
+  std::ofstream(Path("token")) << "secret";
+  ::chmod(Path("token").c_str(), 0600);
+  StartWorker({"--certificate", keys + "/server.pem", "--key", keys + "/server.key", "--client-ca",
+               keys + "/ca.pem", "--token-file", Path("token")},
+              /*tls=*/true);
+  const std::map<std::string, std::string> certificate = {{"CA", keys + "/ca.pem"},
+                                                          {"CERTIFICATE", keys + "/client.pem"},
+                                                          {"KEY", keys + "/client.key"}},
+                                           token = {{"CA", keys + "/ca.pem"},
+                                                    {"TOKEN_FILE", Path("token")}},
+                                           none = {{"CA", keys + "/ca.pem"}};
+  UseCredentials(certificate);
+  const std::string id = StartDetached("run", 1000000);
+
+  UseCredentials(token);
+  EXPECT_THAT(Penstock({"attach", address(), id, "--stop"}).err,
+              AllOf(HasSubstr("belongs to certificate penstock client, not to token"),
+                    HasSubstr("only its owner may stop it")));
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--take-over"}, {"--take-over", "--detach"}}) {
+    std::vector<std::string> line = Train("second", 1, {"--device", address()});
+    line.insert(line.end(), more.begin(), more.end());
+    EXPECT_THAT(Penstock(line).err, HasSubstr("only its owner may take over"));
+  }
+  UseCredentials(none);
+  for (const std::vector<std::string>& line :
+       {std::vector<std::string>{"attach", address(), id, "--stop"},
+        {"attach", address(), id},
+        Detached("second", 1)}) {
+    EXPECT_THAT(Penstock(line).err, HasSubstr("this worker needs a"));
+  }
+  UseCredentials(certificate);
+  const CommandResult stopped = Penstock({"attach", address(), id, "--stop"});
+  EXPECT_EQ(stopped.code, 0) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("stopped"));
+  UseCredentials(token);
+  const std::string second = StartDetached("second", 2);
+  EXPECT_EQ(Penstock({"attach", address(), second}).code, 0);
+  EXPECT_EQ(cli::testing::Bytes(Path("out/second.safetensors")), Undisturbed(2));
+}
+
+TEST_F(DetachedTrainingTest, ShareTheDevicesAndEndWhenTheirOwnerTakesOver) {
+  StartWorker({"--share", "--cpu-devices", "2"});
+  const std::string first = StartDetached("first", 1000000, {"--replicas", "1"});
+  const std::string second = StartDetached("second", 1000000, {"--replicas", "1"});
+  EXPECT_THAT(Penstock(Detached("third", 1)).err, HasSubstr("0 of 2 cpu devices"));
+  EXPECT_THAT(Penstock({"attach", address()}).out,
+              AllOf(HasSubstr("training " + first), HasSubstr("training " + second)));
+  // A client that stays takes the devices of both.
+  const CommandResult third =
+      Penstock(Train("third", 2, {"--device", address(), "--take-over", "--replicas", "1"}));
+  EXPECT_EQ(third.code, 0) << third.err;
+  EXPECT_EQ(cli::testing::Bytes(Path("out/third.safetensors")), Undisturbed(2));
+  for (const std::string& id : {first, second}) {
+    const CommandResult ended = Penstock({"attach", address(), id});
+    EXPECT_NE(ended.code, 0) << ended.out;
+    EXPECT_THAT(ended.err, AnyOf(HasSubstr("stopped"), HasSubstr("did not end in time")));
+  }
+}
+
+TEST_F(DetachedTrainingTest, GoesOnAfterItsWorkerWasAskedToEnd) {
+  constexpr int kEpochs = 20;
+  const std::string id = StartDetached("run", kEpochs);
+  Process follower({PENSTOCK_PROGRAM, "attach", address(), id});
+  follower.AwaitLine("Epoch 2/");
+  ::kill(worker_->process().id(), SIGTERM);
+  EXPECT_THAT(Penstock(Detached("second", 1)).err,
+              AnyOf(HasSubstr("accepts no new trainings: it ends (SIGTERM)"),
+                    HasSubstr("nobody listens there"), HasSubstr("in use")));
+  worker_->AwaitEndAndStartAgain();
+  EXPECT_EQ(follower.AwaitEnd(), 0) << follower.output();
+  EXPECT_THAT(follower.output(), AllOf(HasSubstr("cannot be reached; trying again"),
+                                       HasSubstr("worker: has started again")));
+  EXPECT_EQ(cli::testing::Bytes(Path("out/run.safetensors")), Undisturbed(kEpochs));
+}
+
 // Not detached: a client whose worker is gone waits for it, but not when it is asked to end.
 TEST_F(DetachedTrainingTest, ClientThatWaitsForItsWorkerEndsBySigterm) {
   std::vector<std::string> command = Train("run", 1000000, {"--device", address()});
@@ -204,6 +317,18 @@ TEST_F(DetachedTrainingTest, SaysBeforeItStartsWhatTheWorkerCannotUse) {
   // What only the start can find: the client waits for it.
   EXPECT_THAT(error({"--data", Path("shards/none-*.tfrec")}), HasSubstr("none-"));
   EXPECT_THAT(Penstock({"attach", address(), "00000000"}).err, HasSubstr("no training '00000000'"));
+  for (const char* const id : {"00000000", "", "../..", "a very long id that is none at all"}) {
+    const CommandResult result = Penstock({"attach", address(), id, "--stop"});
+    EXPECT_NE(result.code, 0) << id;
+    EXPECT_NE(result.err, "") << id;
+  }
+  // A session is no training.
+  const auto client = remote::OpenRemoteClient({.address = address()});
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto worker = remote::DescribeSessions({.address = address()});
+  ASSERT_TRUE(worker.ok() && worker->sessions.size() == 1) << worker.status();
+  EXPECT_THAT(Penstock({"attach", address(), worker->sessions[0].id, "--stop"}).err,
+              HasSubstr("is a session of a client elsewhere, not a training"));
 }
 
 }  // namespace

@@ -48,9 +48,9 @@ std::string LiteralHeader(const std::string& name, const std::string& value, boo
          HpackInteger(0, 7, value.size()) + value;
 }
 
-std::string CallHeaders() {
+std::string CallHeaders(const std::string& path) {
   // :method POST and :scheme http are in the static table.
-  return "\x83\x86" + LiteralHeader(":path", "/penstock.remote.Worker/Connect", false) +
+  return "\x83\x86" + LiteralHeader(":path", path, false) +
          LiteralHeader(":authority", "worker", false) +
          LiteralHeader("content-type", "application/grpc", false) +
          LiteralHeader("te", "trailers", false);

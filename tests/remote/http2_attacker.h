@@ -22,8 +22,8 @@ std::string Http2Frame(int type, int flags, uint32_t stream, const std::string& 
                        uint32_t claimed);
 // The preface and empty settings.
 std::string Http2Begin();
-// A header block (RFC 7541) of a call of the worker's method Connect, without credentials.
-std::string CallHeaders();
+// A header block (RFC 7541) of a call of a method, by default the worker's Connect, without credentials.
+std::string CallHeaders(const std::string& path = "/penstock.remote.Worker/Connect");
 // A literal header that enters the dynamic table if `index`.
 std::string LiteralHeader(const std::string& name, const std::string& value, bool index);
 

@@ -1,4 +1,4 @@
-// kill -9 of a worker's process during a training, and of a client's.
+// kill -9 of a worker's process during a training, of a client's, and of both while a checkpoint is written.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include <unistd.h>
@@ -22,6 +23,7 @@
 #include "penstock/remote/link/link_client.h"
 #include "penstock/runtime/testing/test_device.h"
 #include "penstock/save/checkpoint.h"
+#include "penstock/save/testing/faulty_file_system.h"
 #include "penstock/train/callbacks/checkpoint.h"
 #include "penstock/train/trainer.h"
 
@@ -37,9 +39,13 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 64, kBatch = 8, kSteps = kRows / kBatch;
 constexpr int kEpochs = 4;
-// In the environment of a client's process: the address of its worker, and a folder for checkpoints.
-constexpr char kWorkerVariable[] = "PENSTOCK_TEST_WORKER",
-               kFolderVariable[] = "PENSTOCK_TEST_FOLDER";
+// In the environment of a client's process: the address of its worker, and for KillsBothAtAChange the process of the
+// worker, the change of the file system before which both are killed (save/testing/faulty_file_system.h), and the
+// folder of checkpoints.
+constexpr char kWorkerVariable[] = "PENSTOCK_TEST_WORKER";
+constexpr char kProcessVariable[] = "PENSTOCK_TEST_WORKER_PROCESS";
+constexpr char kChangeVariable[] = "PENSTOCK_TEST_CHANGE";
+constexpr char kFolderVariable[] = "PENSTOCK_TEST_FOLDER";
 
 class KilledProcessesTest : public testing::Test {
  protected:
@@ -156,6 +162,66 @@ TEST_F(KilledProcessesTest, DISABLED_TrainsWithoutEnd) {
   const char* const address = std::getenv(kWorkerVariable);
   ASSERT_NE(address, nullptr);
   Train(Open(address), {.epochs = 1000000});
+}
+
+train::FitOptions WithCheckpoints(const std::string& folder,
+                                  std::shared_ptr<io::FileSystem> file_system = nullptr) {
+  return {
+      .epochs = kEpochs,
+      .callbacks = {train::Checkpoint(
+          {.folder = folder, .every_steps = 3, .keep = 2, .file_system = std::move(file_system)})}};
+}
+
+// What the client's process of the next test does: it trains with checkpoints, and kills its worker and itself at a
+// change of the file system.
+TEST_F(KilledProcessesTest, DISABLED_KillsBothAtAChange) {
+  const char* const address = std::getenv(kWorkerVariable);
+  ASSERT_NE(address, nullptr);
+  const auto worker = static_cast<pid_t>(std::atoi(std::getenv(kProcessVariable)));
+  const int64_t last = std::atoi(std::getenv(kChangeVariable));
+  const auto fault = [worker, last](int64_t change) {
+    if (change != last) return absl::OkStatus();
+    ::kill(worker, SIGKILL);
+    ::kill(::getpid(), SIGKILL);
+    return absl::OkStatus();
+  };
+  Train(Open(address),
+        WithCheckpoints(std::getenv(kFolderVariable), std::make_shared<save::FaultyFileSystem>(
+                                                          io::FileSystem::Default(), fault)));
+}
+
+// Each run resumes from the last good checkpoint of the one before, which was killed with its worker while it wrote one:
+// half of a file, before it is published, and after; while an older one is removed.
+TEST_F(KilledProcessesTest, ResumesWhenBothWereKilledWhileACheckpointWasWritten) {
+  const base::NamedArrays undisturbed = Train(runtime::TestClient(1), {.epochs = kEpochs});
+  const std::string run = folder_ + "/run";
+  // Change 0 is the check that the folder can be written. The files of a checkpoint are a few changes each; the later
+  // runs write several and remove some.
+  for (const int change : {1, 2, 9, 30}) {
+    SCOPED_TRACE(absl::StrCat("change ", change));
+    WorkerProcess worker({.folder = folder_, .drop_output = true});
+    Process client(
+        {"/proc/self/exe", "--gtest_also_run_disabled_tests",
+         "--gtest_filter=KilledProcessesTest.DISABLED_KillsBothAtAChange"},
+        {absl::StrCat(kWorkerVariable, "=", worker.address()),
+         absl::StrCat(kProcessVariable, "=", worker.process().id()),
+         absl::StrCat(kChangeVariable, "=", change), absl::StrCat(kFolderVariable, "=", run)});
+    ASSERT_EQ(client.AwaitEnd(), 128 + SIGKILL) << client.output();
+  }
+  WorkerProcess worker({.folder = folder_});
+  const base::NamedArrays weights = Train(Open(worker.address()), WithCheckpoints(run));
+  ASSERT_GT(undisturbed.size(), 0u);
+  ASSERT_EQ(weights.size(), undisturbed.size());
+  for (const auto& [name, value] : undisturbed) {
+    ASSERT_NE(weights.Find(name), nullptr) << name;
+    EXPECT_TRUE(base::BitwiseEqual(value, *weights.Find(name))) << name;
+  }
+  // Two checkpoints of two files, and nothing of those that were not completed.
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(run)) {
+    if (entry.is_regular_file()) names.push_back(entry.path().lexically_relative(run).string());
+  }
+  EXPECT_EQ(names.size(), 4u) << absl::StrJoin(names, "\n");
 }
 
 TEST_F(KilledProcessesTest, WorkerFreesEverythingWhenTheLeaseOfAKilledClientEnds) {

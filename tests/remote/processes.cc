@@ -65,7 +65,7 @@ void Process::Kill() {
 
 int Process::AwaitEnd() {
   char bytes[4096];
-  for (ssize_t count; (count = ::read(output_, bytes, sizeof(bytes))) > 0;) {
+  for (ssize_t count; !reader_.joinable() && (count = ::read(output_, bytes, sizeof(bytes))) > 0;) {
     pending_.append(bytes, static_cast<size_t>(count));
   }
   all_ += pending_;
@@ -106,7 +106,8 @@ WorkerProcess::WorkerProcess(const WorkerProcessOptions& options)
   std::filesystem::create_directory(temporary_);
   Start("127.0.0.1:0");
   const std::string before = "listening on ";
-  const std::string line = process_->AwaitLine(before);
+  // Not the line about the end of the last run, which may quote what that one said.
+  const std::string line = process_->AwaitLine("worker: cpu, ");
   if (line.empty()) return;
   const size_t begin = line.find(before) + before.size();
   address_ = absl::StrCat(options.tls ? "grpcs://" : "grpc://",
@@ -116,6 +117,15 @@ WorkerProcess::WorkerProcess(const WorkerProcessOptions& options)
 
 void WorkerProcess::KillAndStartAgain() {
   process_->Kill();
+  StartAgain();
+}
+
+void WorkerProcess::AwaitEndAndStartAgain() {
+  EXPECT_EQ(process_->AwaitEnd(), 0);
+  StartAgain();
+}
+
+void WorkerProcess::StartAgain() {
   Start(address_.substr(address_.rfind('/') + 1));
   if (options_.drop_output) process_->DropOutput();
 }

@@ -31,7 +31,7 @@ class Process {
   pid_t id() const { return process_; }
   bool running() const;
   void Kill();
-  // Waits for the end; its exit code, or 128 + the signal. Not with DropOutput.
+  // Waits for the end; its exit code, or 128 + the signal.
   int AwaitEnd();
   // What it has printed, as far as AwaitLine and AwaitEnd have read it.
   const std::string& output() const { return all_; }
@@ -64,6 +64,8 @@ class WorkerProcess {
 
   // Starts it again on the same port. Does not wait until it listens: clients do.
   void KillAndStartAgain();
+  // Likewise, after it has ended by itself, with exit code 0.
+  void AwaitEndAndStartAgain();
 
   const std::string& address() const { return address_; }  // "grpc://127.0.0.1:PORT", or grpcs://
   int port() const;
@@ -74,6 +76,7 @@ class WorkerProcess {
 
  private:
   void Start(const std::string& listen);
+  void StartAgain();
 
   const WorkerProcessOptions options_;
   const std::string log_, temporary_;

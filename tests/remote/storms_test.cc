@@ -1,7 +1,9 @@
-// What strangers do to a worker's port while it serves a training: the training goes on on its connections, the
-// worker's memory stays as it is, and its log gets a line now and then.
+// What strangers do to a worker's port, and its own clients to the worker, while it serves a training: the training goes
+// on on its connections, the worker's memory stays as it is, and its log gets a line now and then.
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -19,9 +21,11 @@
 #include <sys/stat.h>
 
 #include "penstock/base/random.h"
+#include "penstock/base/status.h"
 #include "penstock/remote/client.h"
 #include "penstock/remote/link/certificates.h"
 #include "penstock/remote/link/link_client.h"
+#include "penstock/remote/wire/wire_types.h"
 #include "penstock/runtime/testing/test_device.h"
 
 #include "tests/remote/http2_attacker.h"
@@ -80,13 +84,16 @@ class StormsTest : public testing::Test {
     return path;
   }
 
-  void StartPlain() {
-    worker_ = std::make_unique<WorkerProcess>(WorkerProcessOptions{
-        .folder = folder_.path(), .arguments = {"--token-file", Write("token", "correct")}});
+  void StartPlain(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"--token-file", Write("token", "correct")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    worker_ = std::make_unique<WorkerProcess>(
+        WorkerProcessOptions{.folder = folder_.path(), .arguments = arguments});
     options_ = {.address = worker_->address(), .token_file = folder_.path() + "/token"};
   }
 
   void StartTls() {
+    std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to connections that the worker has ended
     certificates_ = folder_.path() + "/certificates";
     ASSERT_TRUE(remote::MakeCertificates(certificates_, {"127.0.0.1"}).ok());
     worker_ = std::make_unique<WorkerProcess>(WorkerProcessOptions{
@@ -254,6 +261,173 @@ TEST_F(StormsTest, PlaintextWorkerBearsFloodsOfFrames) {
       4000);
 }
 
+// A client with credentials that sends what it likes on the links of a session, and drops what comes.
+class RawSession {
+ public:
+  // Waits until the devices of the one before are free.
+  explicit RawSession(const remote::RemoteOptions& options) {
+    for (;;) {
+      auto links = remote::ConnectLinks(options, {.control = &control_, .bulk = &bulk_});
+      if (links.ok()) {
+        links_ = *std::move(links);
+        return;
+      }
+      PENSTOCK_CHECK(absl::IsResourceExhausted(links.status()));
+    }
+  }
+  ~RawSession() { links_ = nullptr; }
+
+  // False when the worker has ended the session.
+  bool Send(remote::Request request, const std::string& payload = "") {
+    request.set_id(next_++);
+    remote::ControlMessage message;
+    *message.mutable_request() = std::move(request);
+    return SendOn(links_->control(), message.SerializeAsString(), payload);
+  }
+  bool SendChunk(uint64_t id, int64_t total, const std::string& bytes) {
+    remote::Chunk chunk;
+    chunk.set_id(id);
+    chunk.set_total(total);
+    return SendOn(links_->bulk(), chunk.SerializeAsString(), bytes);
+  }
+  // Waits for the replies to all requests, or the end of the session.
+  void AwaitReplies() { control_.Await(next_ - 1); }
+  std::string LastError() { return control_.last_error(); }
+
+ private:
+  class Counter : public remote::LinkReceiver {
+   public:
+    void OnMessage(remote::Message message) override {
+      remote::ControlMessage parsed;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (parsed.ParseFromString(message.header) && parsed.reply().status().code() != 0) {
+        error_ = parsed.reply().status().message();
+      }
+      ++count_;
+      changed_.notify_all();
+    }
+    void OnClosed(const absl::Status& reason) override {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      closed_ = true;
+      error_ = std::string(reason.message());
+      changed_.notify_all();
+    }
+    void Await(uint64_t count) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [&] { return closed_ || count_ >= count; });
+    }
+    std::string last_error() {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      return error_;
+    }
+
+   private:
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    uint64_t count_ = 0;
+    bool closed_ = false;
+    std::string error_;
+  };
+
+  static bool SendOn(remote::Link& link, std::string header, const std::string& payload) {
+    remote::Message message{.header = std::move(header)};
+    if (!payload.empty()) {
+      const auto owner = std::make_shared<const std::string>(payload);
+      message.payload = {{owner, reinterpret_cast<const std::byte*>(owner->data()), owner->size()}};
+    }
+    return link.Send(std::move(message)).ok();
+  }
+
+  Counter control_, bulk_;
+  uint64_t next_ = 1;
+  std::unique_ptr<remote::SessionLinks> links_;
+};
+
+remote::Request CompileRequest(uint64_t handle, const std::string& text) {
+  ir::Program program;
+  program.name = absl::StrCat("flood_", handle);
+  program.text = text;
+  program.parameters = program.results = {{base::DType::kF32, {4}}};
+  remote::Request request;
+  request.mutable_compile()->set_executable(handle);
+  *request.mutable_compile()->mutable_program() = remote::ToMessage(program);
+  request.mutable_compile()->add_devices(0);
+  return request;
+}
+
+// Clients that may use the worker, on devices of their own, beside a training.
+TEST_F(StormsTest, SharedWorkerBearsFloodsOfItsClients) {
+  StartPlain({"--share", "--cpu-devices", "2", "--max-session-bytes", "64MiB"});
+  options_.devices = 1;
+  const TrainingBeside training(options_);
+  Storm("compile requests", [&] {
+    RawSession session(options_);
+    for (uint64_t i = 1; i <= 10000; ++i) {
+      const std::string text = absl::StrCat(
+          "module @flood_", i,
+          " { func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> } }");
+      if (!session.Send(CompileRequest(i, text))) break;
+    }
+  });
+  Storm("huge programs", [&] {
+    RawSession session(options_);
+    const std::string many(size_t{8} << 20, '%');
+    std::string deep = "module { func.func @main(%a: ";
+    for (int i = 0; i < 200000; ++i) deep += "tuple<";
+    for (uint64_t i = 1; i <= 3; ++i) {
+      (void)session.Send(CompileRequest(2 * i, many));
+      (void)session.Send(CompileRequest(2 * i + 1, deep));
+    }
+    session.AwaitReplies();
+    EXPECT_NE(session.LastError(), "");
+  });
+  Storm("100,000 handles", [&] {
+    RawSession session(options_);
+    uint64_t handle = 0;
+    for (int i = 0; i < 100; ++i) {
+      remote::Request request;
+      for (int k = 0; k < 1000; ++k) {
+        remote::Put::Tensor& tensor = *request.mutable_put()->add_tensors();
+        tensor.set_buffer(++handle);
+        *tensor.mutable_type() = remote::ToMessage(ir::TensorType{base::DType::kF32, {}});
+        tensor.set_inlined(true);
+      }
+      if (!session.Send(request, std::string(4000, 'x'))) break;
+    }
+    session.AwaitReplies();
+  });
+  Storm("uploads never finished", [&] {
+    RawSession session(options_);
+    for (uint64_t i = 1; session.SendChunk(i, int64_t{1} << 30, "x"); ++i) {
+    }
+    session.AwaitReplies();
+  });
+  Storm("sessions", [&] {
+    for (int i = 0; i < 50; ++i) RawSession session(options_);
+  });
+  Storm("questions", [&] {
+    for (int i = 0; i < 200; ++i) {
+      EXPECT_TRUE(remote::DescribeWorker(options_).ok());
+      remote::TrainingRequest request;
+      request.mutable_follow()->set_training("00000000");
+      EXPECT_FALSE(remote::CallTraining(options_, request).ok());
+    }
+  });
+  Storm("watchers of health", [&] {
+    std::vector<std::unique_ptr<Attacker>> attackers;
+    const std::string call = CallHeaders("/grpc.health.v1.Health/Watch");
+    for (int i = 0; i < 100; ++i) {
+      attackers.push_back(std::make_unique<Attacker>(worker_->port()));
+      std::string calls = Http2Begin();
+      for (uint32_t stream = 1; stream < 32; stream += 2) {
+        calls += Http2Frame(kHeaders, kEndHeaders, stream, call) +
+                 Http2Frame(kData, kEndStream, stream, std::string(5, '\0'));
+      }
+      (void)attackers.back()->Send(calls);
+    }
+  });
+}
+
 // A TLS connection to a worker; the client's own certificate is optional.
 class TlsAttacker {
  public:
@@ -322,6 +496,36 @@ TEST_F(StormsTest, TlsWorkerBearsWrongCertificatesAndHandshakes) {
       int done = 0;
       while (done < 100 && attacker.Renegotiate()) ++done;
       EXPECT_EQ(done, 0);
+    }
+  });
+  Storm("handshakes", [&] {
+    for (int i = 0; i < 30; ++i) EXPECT_TRUE(TlsAttacker(port, certificates_, true).Handshake());
+  });
+  Storm("garbage after a handshake", [&] {
+    const std::string garbage(16000, '\xa7');
+    for (const bool begins : {false, true}) {
+      TlsAttacker attacker(port, certificates_, true);
+      ASSERT_TRUE(attacker.Handshake());
+      if (begins) (void)attacker.Send(Http2Begin());
+      for (int i = 0; i < 1000 && attacker.Send(garbage); ++i) {
+      }
+    }
+  });
+  Storm("a handshake without an end", [&] {
+    // A ClientHello of 16 MiB, in records of 16 KiB.
+    const std::string record = std::string("\x16\x03\x01\x40\0", 5) + std::string(16384, '\x03');
+    for (int i = 0; i < 10; ++i) {
+      Attacker attacker(port);
+      (void)attacker.Send(std::string("\x16\x03\x01\0\x06\x01\xff\xff\xff\x03\x03", 11));
+      (void)attacker.Flood([&](int) { return record; }, 1000);
+    }
+  });
+  Storm("handshakes byte by byte", [&] {
+    const std::string hello("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
+    std::vector<std::unique_ptr<Attacker>> attackers;
+    for (int i = 0; i < 100; ++i) attackers.push_back(std::make_unique<Attacker>(port));
+    for (size_t at = 0; at < hello.size(); ++at) {
+      for (const auto& attacker : attackers) (void)attacker->Send(hello.substr(at, 1));
     }
   });
   Storm("half a handshake", [&] {

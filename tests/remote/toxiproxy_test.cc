@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
@@ -149,11 +150,13 @@ std::unique_ptr<remote::Worker> NewWorker(std::shared_ptr<runtime::Client> clien
 }
 
 absl::StatusOr<std::shared_ptr<runtime::Client>> OpenThrough(const remote::Worker& worker,
-                                                             const std::vector<json>& toxics) {
+                                                             const std::vector<json>& toxics,
+                                                             double reconnect_seconds = 0) {
   PENSTOCK_ASSIGN_OR_RETURN(const std::string address,
                             Toxiproxy::Get().Open(worker.address(), toxics));
   return remote::OpenRemoteClient({.address = address,
                                    .connect_seconds = 60,
+                                   .reconnect_seconds = reconnect_seconds,
                                    .keepalive_seconds = 1,
                                    .note = [](absl::string_view) {}});
 }
@@ -172,6 +175,20 @@ TEST(Toxiproxy, TrainingsHaveTheWeightsOfAnUndisturbedOne) {
                 std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     std::fflush(stdout);
   }
+}
+
+// The client does not try for ever.
+TEST(Toxiproxy, LineThatEndsBeforeAMessageHasArrivedIsAnError) {
+  const auto worker = NewWorker(runtime::TestClient(1));
+  auto client = OpenThrough(*worker, {Toxic("limit_data", "downstream", {{"bytes", 5000}})},
+                            /*reconnect_seconds=*/1);
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto buffer =
+      (*client)->Put(base::Array::Zeros(base::DType::kF32, {5000}), (*client)->devices()[0]);
+  ASSERT_TRUE(buffer.ok()) << buffer.status();
+  const absl::Status status = buffer->Get().status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "before the next message had arrived")) << status;
 }
 
 // Each client of the suite has a worker and a line of its own. The workers live to the end of the program: what a
