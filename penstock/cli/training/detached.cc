@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
 
 #include "penstock/base/status.h"
 #include "penstock/cli/training_setup.h"
@@ -87,6 +89,15 @@ constexpr DetachedRow kDetachedRows[] = {
     {"--learning-rate-curve", "it is for --find-learning-rate, which does not train"},
 };
 
+bool IsUtf8(const std::string& text) {
+  try {
+    (void)nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
 absl::Status CheckDetachedOption(const OptionValues& option, const data::AllowedPaths& allowed) {
   const std::string& name = option.info.name;
   const std::string role = DetachedRole(name);
@@ -133,6 +144,11 @@ absl::StatusOr<std::pair<std::vector<std::string>, int>> CheckDetachedArguments(
     const std::vector<std::string>& writable) {
   // Before the parser sees it: it would read the file.
   for (const std::string& word : arguments) {
+    if (!IsUtf8(word)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the argument '", absl::CHexEscape(word),
+                       "' is not UTF-8; the record of a detached training keeps text only"));
+    }
     if (word == "--config" || absl::StartsWith(word, "--config=")) {
       return absl::InvalidArgumentError(
           absl::StrCat("--config cannot be used with --detach: ", DetachedRole("--config")));

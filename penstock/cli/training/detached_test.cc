@@ -51,6 +51,13 @@ TEST(DetachedOptions, FilesMustBeBelowWhatTheWorkerAllows) {
       << "each of several values";
 }
 
+// Its record is JSON: the worker's next run would start it with another file.
+TEST(DetachedOptions, ArgumentsMustBeText) {
+  EXPECT_EQ(ErrorOf({"--save", "gs://out/m\u00fcll.npz"}), "");
+  EXPECT_THAT(ErrorOf({"--save", "gs://out/m\xfcll.npz"}),
+              AllOf(HasSubstr("m\\xfcll.npz"), HasSubstr("not UTF-8")));
+}
+
 TEST(DetachedOptions, RejectsWhatMakesNoSenseOnTheWorker) {
   const std::vector<std::vector<std::string>> rejected = {{"--config", "/etc/passwd"},
                                                           {"--config=/etc/passwd"},
