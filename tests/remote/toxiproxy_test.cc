@@ -181,7 +181,7 @@ TEST(Toxiproxy, TrainingsHaveTheWeightsOfAnUndisturbedOne) {
 TEST(Toxiproxy, LineThatEndsBeforeAMessageHasArrivedIsAnError) {
   const auto worker = NewWorker(runtime::TestClient(1));
   auto client = OpenThrough(*worker, {Toxic("limit_data", "downstream", {{"bytes", 5000}})},
-                            /*reconnect_seconds=*/1);
+                            /*reconnect_seconds=*/0.5);
   ASSERT_TRUE(client.ok()) << client.status();
   const auto buffer =
       (*client)->Put(base::Array::Zeros(base::DType::kF32, {5000}), (*client)->devices()[0]);

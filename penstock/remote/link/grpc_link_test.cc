@@ -115,7 +115,7 @@ TEST_F(GrpcLink, GivesUpALineOnWhichNoMessageArrivesWhole) {
         LinkServer::Start({.listen = "127.0.0.1:0", .log = server_log_.function()}, &handler);
     ASSERT_TRUE(server.ok()) << server.status();
     FaultProxy proxy(PortOf((*server)->address()));
-    RemoteOptions options{.address = proxy.address(), .reconnect_seconds = 1};
+    RemoteOptions options{.address = proxy.address(), .reconnect_seconds = 0.5};
     options.note = notes_.function();
     proxy.set_faults([to_server](int) {
       return to_server ? Fault{.cut_to_server = 5000} : Fault{.cut_to_client = 5000};

@@ -32,8 +32,8 @@ namespace penstock::remote {
 
 // Limits of one session; exceeding one is RESOURCE_EXHAUSTED for that request, which names the limit.
 struct SessionLimits {
-  int64_t max_buffers = int64_t{1} << 20;
-  int64_t max_buffer_bytes = INT64_MAX;  // of all its tensors
+  int64_t max_buffers = int64_t{1} << 18;
+  int64_t max_buffer_bytes = INT64_MAX;  // of all its tensors, and 1 KiB for each beyond 4,096
   int64_t max_tensor_bytes = int64_t{16} << 30;
   int64_t max_programs = 4096;
   int64_t max_program_bytes = int64_t{256} << 20;  // text of one

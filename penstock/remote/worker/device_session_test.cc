@@ -506,6 +506,16 @@ TEST_F(DeviceSessionTest, LimitsNumberOfUploadsProgramsAndBuffers) {
   EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("max_buffers"));
 }
 
+// A buffer takes much more than the four bytes of its scalar.
+TEST_F(DeviceSessionTest, LimitOfBytesBoundsTheNumberOfSmallBuffers) {
+  Open({.max_buffer_bytes = 1 << 20});
+  uint64_t handle = 0;
+  while (control_->closed().ok() && handle < 10000) Send(PutRequest(++handle, 1, true), "a");
+  EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("max_buffer_bytes"));
+  EXPECT_GT(handle, 4096u);
+  EXPECT_LT(handle, 4096u + 1024u + 1u);
+}
+
 TEST_F(DeviceSessionTest, RejectedUploadLeavesNothingBehind) {
   Open({.max_uploads = 1});
   Send(PutRequest(1, 4, false));

@@ -22,6 +22,8 @@ constexpr int64_t kMaxWaitingBytes = int64_t{256} << 20;
 // Replies that the client does not acknowledge.
 constexpr int64_t kMaxUnacknowledgedBytes = int64_t{256} << 20;
 constexpr int64_t kRequestsBetweenChecks = 256;
+// What a buffer takes beside its bytes; so that max_buffer_bytes bounds the number of small ones, too. Some are free.
+constexpr int64_t kHandleBytes = 1024, kFreeHandles = 4096;
 constexpr size_t kMaxActivity = 200;    // characters of the client's
 constexpr size_t kMaxKeptError = 1000;  // characters
 constexpr double kIdleSeconds = 5;      // without a request: the session is idle
@@ -435,11 +437,13 @@ absl::Status SessionState::CheckNewHandles(absl::Span<const uint64_t> handles) c
       return absl::InvalidArgumentError(absl::StrCat("handle ", handle, " is in use already"));
     }
   }
-  if (static_cast<int64_t>(buffers_.size() + handles.size()) > limits().max_buffers) {
+  const auto count = static_cast<int64_t>(buffers_.size() + handles.size());
+  if (count > limits().max_buffers) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the session would hold more than ", limits().max_buffers, " buffers (max_buffers)"));
   }
-  return absl::OkStatus();
+  return count > kFreeHandles ? CheckTotalLocked((count - kFreeHandles) * kHandleBytes)
+                              : absl::OkStatus();
 }
 
 absl::Status SessionState::CheckBytes(absl::Span<const ir::TensorType> types,
