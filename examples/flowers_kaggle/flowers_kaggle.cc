@@ -8,8 +8,8 @@
 //       --device tpu --replicas 8
 //
 // Credentials of a private bucket are those of gcloud (Application Default Credentials); see
-// docs/guide/files.md. Written to --out: checkpoints/, flowers.safetensors, submission.csv,
-// confusion.csv.
+// docs/guide/files.md. Written to --out: flowers.safetensors, submission.csv, confusion.csv, and
+// while it trains checkpoints/, from which a run that was killed continues.
 #include <algorithm>
 #include <cstdio>
 #include <map>

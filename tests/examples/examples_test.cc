@@ -114,6 +114,7 @@ TEST_F(ExamplesTest, FlowersKaggleWritesASubmission) {
   ASSERT_EQ(rows.size(), 17u);  // a header and 16 images
   EXPECT_EQ(rows[0], "id,label");
   EXPECT_THAT(rows[1], ContainsRegex("^id150_0,[01]$"));
+  EXPECT_THAT(Read(Path("out/confusion.csv")), ContainsRegex("^[0-9]+,[0-9]+\n[0-9]+,[0-9]+\n$"));
   EXPECT_GT(Read(copy).size(), 1000u);
   EXPECT_THAT(Run("flowers_kaggle", "--train x", 2), HasSubstr("usage"));
 }
