@@ -35,7 +35,7 @@
 namespace penstock::tests {
 namespace {
 
-constexpr int64_t kMegabytes = 160;  // that a worker may hold more after a storm than before
+constexpr int64_t kMegabytes = 64;  // that a worker may hold more after a storm than before
 
 // Trains again and again in a session of its own until it is told to end.
 class TrainingBeside {

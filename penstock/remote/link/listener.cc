@@ -73,6 +73,14 @@ uint64_t BytesReceived(int fd) {
   return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
 }
 
+// Drops what the kernel has received and nobody has read. Without that, gRPC would read on after the end of the
+// connection: the kernel may hold tens of megabytes.
+void DiscardReceived(int fd) {
+  constexpr size_t kAtOnce = size_t{64} << 20;
+  // TCP neither copies nor writes with MSG_TRUNC (tcp(7)).
+  while (recv(fd, nullptr, kAtOnce, MSG_TRUNC | MSG_DONTWAIT) > 0) continue;
+}
+
 bool LooksRight(const char* bytes, bool tls) {
   if (tls) return bytes[0] == 0x16 && bytes[1] == 0x03;
   return std::memcmp(bytes, "PRI", kFirstBytes) == 0;
@@ -194,8 +202,10 @@ class Listener::Impl {
   }
 
   void EndStranger(const Handed& connection, absl::string_view why) {
+    const int fd = connection.copy.get();
+    shutdown(fd, SHUT_RDWR);  // gRPC sees that, and closes its descriptor
+    DiscardReceived(fd);
     options_.log->Stranger(absl::StrCat("closed a connection from ", connection.peer, ": ", why));
-    shutdown(connection.copy.get(), SHUT_RDWR);  // gRPC sees that, and closes its descriptor
   }
 
   // Ends strangers that take too long or send too much. They leave open_ when the sockets are closed.

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,6 +14,7 @@
 #include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,6 +26,7 @@
 #include "penstock/remote/link/frame.h"
 #include "penstock/remote/link/link_client.h"
 #include "penstock/remote/link/link_server.h"
+#include "penstock/remote/link/listener.h"
 #include "penstock/remote/link/stream.h"
 #include "penstock/remote/testing/link_sessions.h"
 
@@ -304,6 +307,40 @@ TEST_F(LinkSecurity, EndsStrangersThatSendMuch) {
       (*session)->links->bulk().Send({.payload = {SliceOf(std::string(4000000, 'x'))}}).ok());
   EXPECT_EQ(handler_.session(0).bulk.WaitForMessages(1)[0].size(), 4000001u);
   ExpectWorks(**session);
+}
+
+// gRPC read on after the end: 32 MB of one header took 96 MB of memory and 21 s of a core.
+TEST_F(LinkSecurity, DropsWhatAStrangerHasSentWithItsConnection) {
+  std::promise<std::string> line;
+  LimitedLog log([&](absl::string_view text) { line.set_value(std::string(text)); });
+  auto listener = Listener::Open({.host = "127.0.0.1", .log = &log});
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  std::promise<int> taken;
+  ASSERT_TRUE((*listener)->Start([&](int fd) { taken.set_value(fd); }).ok());
+  const int stranger = ConnectTo((*listener)->port());
+  std::thread sender([&] {
+    const std::string much = "PRI" + std::string(1 << 20, 'x');
+    while (send(stranger, much.data(), much.size(), MSG_NOSIGNAL) > 0) continue;
+  });
+  // The one who has the connection reads more than is allowed, and then looks what is left.
+  const int fd = taken.get_future().get();
+  const auto wait = [&] {
+    pollfd polled = {fd, POLLIN, 0};
+    poll(&polled, 1, -1);
+  };
+  std::string memory(size_t{512} << 10, ' ');
+  for (size_t read = 0; read < memory.size();) {
+    wait();
+    const ssize_t got = recv(fd, memory.data(), memory.size() - read, 0);
+    if (got <= 0 && errno != EAGAIN) break;
+    if (got > 0) read += static_cast<size_t>(got);
+  }
+  const std::string closed = line.get_future().get();
+  EXPECT_TRUE(absl::StrContains(closed, "it sent more than 256 KiB")) << closed;
+  EXPECT_LE(recv(fd, memory.data(), memory.size(), 0), 0);
+  sender.join();
+  close(fd);
+  close(stranger);
 }
 
 TEST_F(LinkSecurity, ClientsTakeTheRoomOfStrangers) {
