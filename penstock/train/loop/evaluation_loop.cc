@@ -22,7 +22,8 @@ EvaluationLoop::EvaluationLoop(DeviceModel& model, const data::Dataset& dataset,
       callbacks_(callbacks),
       profiler_(profiler),
       trace_(profiler != nullptr ? profiler->trace() : nullptr),
-      program_(model.programs(), ProgramKind::kEvaluate) {}
+      program_(model.programs(), ProgramKind::kEvaluate),
+      limit_(model.strategy().client(), model.options().clock) {}
 
 absl::StatusOr<Logs> EvaluationLoop::Run() {
   status_ = base::CatchExceptions([&] { return EvaluateBatches(); });
@@ -105,6 +106,8 @@ absl::Status EvaluationLoop::CompleteOldest() {
   base::Trace::Span waiting(trace_, "wait for the devices");
   PENSTOCK_ASSIGN_OR_RETURN(const InFlight::Execution execution, in_flight_.Take());
   waiting.End();
+  limit_.Completed(execution.batch.bytes);
+  in_flight_.SetLimit(limit_.limit());
   if (profiler_ != nullptr) profiler_->Executed("evaluate_step", execution, -1);
   report_ = execution.report;
   const int64_t index = CountBatch(execution.batch.examples);

@@ -11,12 +11,14 @@
 #include "penstock/train/feed.h"
 #include "penstock/train/loop/in_flight.h"
 #include "penstock/train/loop/inference_pass.h"
+#include "penstock/train/loop/pass_limit.h"
 #include "penstock/train/loop/profiler.h"
 #include "penstock/train/program_cache.h"
 
 namespace penstock::train {
 
-// Accumulates the metrics' sums on the devices. The reports of two executions are in flight.
+// Accumulates the metrics' sums on the devices. The reports of two executions are in flight, and
+// of more where devices are a round trip away.
 class EvaluationLoop final : private InferencePass {
  public:
   // All arguments must outlive the loop; `profiler` and `training` may be null.
@@ -40,6 +42,7 @@ class EvaluationLoop final : private InferencePass {
   base::Trace* const trace_;
   BoundProgram program_;
   std::vector<runtime::Buffers> metrics_;  // [replica]: sums after the last dispatched batch
+  PassLimit limit_;
   InFlight in_flight_;
   Array report_;  // of the last completed batch
   Logs logs_;     // its numbers

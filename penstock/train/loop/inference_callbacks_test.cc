@@ -8,8 +8,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "penstock/runtime/testing/counting_client.h"
+#include "penstock/runtime/testing/test_device.h"
 #include "penstock/train/callbacks/checkpoint.h"
 #include "penstock/train/callbacks/lambda_callback.h"
+#include "penstock/train/feed_host.h"
+#include "penstock/train/loop/in_flight.h"
 #include "penstock/train/testing/files.h"
 #include "penstock/train/testing/small_training.h"
 
@@ -169,6 +173,61 @@ TEST(Predict, CallsHooksInKerasOrderWithOutputsOfEachBatch) {
     }
     EXPECT_EQ(row, kRows);
   }
+}
+
+// Devices that seem to be far away.
+class FarClient final : public runtime::CountingClient, public FeedHost {
+ public:
+  using runtime::CountingClient::CountingClient;
+  absl::Status CheckPath(absl::string_view, bool) const override { return Here(); }
+  absl::StatusOr<std::unique_ptr<HostFeed>> OpenFeed(const FeedRequest&) override { return Here(); }
+  absl::StatusOr<KeptRows> KeepRows(const data::DatasetPart&,
+                                    const data::IteratorOptions&) override {
+    return Here();
+  }
+  std::shared_ptr<const void> device_state() const override { return nullptr; }
+  absl::StatusOr<RowsThere> ReadToDevices(const FeedRequest&) override { return Here(); }
+  absl::StatusOr<runtime::Buffers> CopyToDevice(const runtime::Buffers&,
+                                                const runtime::Device&) override {
+    return Here();
+  }
+  double round_trip_seconds() const override { return 1e6; }
+
+ private:
+  static absl::Status Here() { return absl::UnimplementedError("pipelines run here"); }
+};
+
+// Two in flight would wait for a round trip with every third batch.
+TEST(EvaluateAndPredict, KeepMoreInFlightWhereDevicesAreFar) {
+  auto near = SmallTrainer();
+  auto far = SmallTrainer({.client = std::make_shared<FarClient>(runtime::TestClient(1))});
+  ASSERT_TRUE(near.ok() && far.ok()) << near.status() << far.status();
+  const data::Dataset data = data::Dataset::FromArrays(Points(8 * 60)).Batch(8);
+  int begun = 0, ended = 0, most = 0;
+  const auto count = [&](int& count) {
+    ++count;
+    most = std::max(most, begun - ended);
+    return absl::OkStatus();
+  };
+  const auto counts = LambdaCallback(
+      {.on_test_batch_begin = [&](InferenceContext&, int64_t) { return count(begun); },
+       .on_test_batch_end = [&](InferenceContext&, int64_t, const Logs&) { return count(ended); },
+       .on_predict_batch_begin = [&](InferenceContext&, int64_t) { return count(begun); },
+       .on_predict_batch_end = [&](InferenceContext&, int64_t,
+                                   absl::Span<const base::Array>) { return count(ended); }});
+  const auto logs = (*far)->Evaluate(data, {.callbacks = {counts}});
+  ASSERT_TRUE(logs.ok()) << logs.status();
+  EXPECT_EQ(*logs->Get("loss"), *(*near)->Evaluate(data)->Get("loss"));
+  EXPECT_EQ(begun, 60);
+  EXPECT_EQ(most, static_cast<int>(InFlight::kMaxLimit) + 1);
+  begun = ended = most = 0;
+  const auto outputs = (*far)->Predict(data, {.callbacks = {counts}});
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  const auto expected = (*near)->Predict(data);
+  EXPECT_THAT((*outputs)[0].values<float>(),
+              ::testing::ElementsAreArray((*expected)[0].values<float>()));
+  EXPECT_EQ(begun, 60);
+  EXPECT_EQ(most, static_cast<int>(InFlight::kMaxLimit) + 1);
 }
 
 TEST(Fit, CallsTestHooksInValidation) {

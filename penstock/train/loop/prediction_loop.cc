@@ -43,11 +43,12 @@ PredictionLoop::PredictionLoop(DeviceModel& model, const data::Dataset& dataset,
       callbacks_(callbacks),
       take_(take),
       program_(model.programs(), ProgramKind::kPredict),
+      limit_(model.strategy().client(), model.options().clock),
       parts_(model.objective().network.outputs().size()) {}
 
 absl::StatusOr<std::vector<Array>> PredictionLoop::Run() {
   status_ = base::CatchExceptions([&] { return PredictBatches(); });
-  pending_.clear();
+  AwaitCopies();
   callbacks_.ForAll(
       "PredictEnd", [&](Callback& c) { return c.PredictEnd(*this); }, status_);
   if (!status_.ok()) return status_;
@@ -68,7 +69,9 @@ absl::Status PredictionLoop::PredictBatches() {
     if (!batch.has_value()) break;
     if (take_ == nullptr) batch->others = NamedArrays();
     PENSTOCK_RETURN_IF_ERROR(Dispatch(*batch));
-    if (pending_.size() > InFlight::kLimit) PENSTOCK_RETURN_IF_ERROR(CompleteOldest());
+    while (!stopped() && pending_.size() > limit_.limit()) {
+      PENSTOCK_RETURN_IF_ERROR(CompleteOldest());
+    }
   }
   while (!stopped() && !pending_.empty()) PENSTOCK_RETURN_IF_ERROR(CompleteOldest());
   if (any_) return absl::OkStatus();
@@ -93,17 +96,49 @@ absl::Status PredictionLoop::Dispatch(const DeviceBatch& batch) {
     arguments[r].insert(arguments[r].end(), batch.replicas[r].begin(), batch.replicas[r].end());
   }
   PENSTOCK_ASSIGN_OR_RETURN(auto results, program_.executable().Execute(arguments));
-  pending_.push_back({std::move(results), batch.examples, batch.others});
+  pending_.push_back({.results = std::move(results),
+                      .copies = {},
+                      .arrived = {},
+                      .bytes = batch.bytes,
+                      .examples = batch.examples,
+                      .others = batch.others});
+  return limit_.far() ? StartCopies(pending_.back()) : absl::OkStatus();
+}
+
+// Not on this host's devices, whose memory is read in place.
+absl::Status PredictionLoop::StartCopies(Pending& execution) const {
+  execution.copies.resize(execution.results.size());
+  for (size_t r = 0; r < execution.results.size(); ++r) {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const runtime::Buffer& result = execution.results[r][i];
+      Array& copy = execution.copies[r].emplace_back(
+          Array::Uninitialized(result.type().dtype, result.type().shape));
+      PENSTOCK_ASSIGN_OR_RETURN(execution.arrived.emplace_back(), result.GetAsync(copy));
+      execution.bytes += copy.num_bytes();
+    }
+  }
   return absl::OkStatus();
+}
+
+void PredictionLoop::AwaitCopies() {
+  for (const Pending& execution : pending_) {
+    for (const auto& arrived : execution.arrived) arrived->Await().IgnoreError();
+  }
+  pending_.clear();
 }
 
 absl::StatusOr<std::vector<Array>> PredictionLoop::OutputsOf(const Pending& execution) const {
   std::vector<std::vector<Array>> parts(parts_.size());  // [output][replica]
+  absl::Status status;  // every copy has ended before its memory is freed
+  for (const auto& arrived : execution.arrived) status.Update(arrived->Await());
+  PENSTOCK_RETURN_IF_ERROR(status);
   int64_t left = execution.examples;
-  for (const runtime::Buffers& replica : execution.results) {
+  for (size_t r = 0; r < execution.results.size(); ++r) {
     int64_t rows = 0;
     for (size_t i = 0; i < parts.size(); ++i) {
-      PENSTOCK_ASSIGN_OR_RETURN(const Array whole, replica[i].Get());
+      absl::StatusOr<Array> got =
+          execution.copies.empty() ? execution.results[r][i].Get() : execution.copies[r][i];
+      PENSTOCK_ASSIGN_OR_RETURN(const Array whole, std::move(got));
       rows = std::min(left, whole.dim(0));
       parts[i].push_back(whole.Slice(0, rows));
     }
@@ -121,6 +156,7 @@ absl::Status PredictionLoop::CompleteOldest() {
   pending_.pop_front();
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<Array> outputs, OutputsOf(execution));
   any_ = true;
+  limit_.Completed(execution.bytes);
   if (take_ != nullptr) {
     PENSTOCK_RETURN_IF_ERROR((*take_)(execution.others, outputs));
   } else {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -10,6 +11,7 @@
 #include "penstock/train/callbacks/callback_list.h"
 #include "penstock/train/feed.h"
 #include "penstock/train/loop/inference_pass.h"
+#include "penstock/train/loop/pass_limit.h"
 #include "penstock/train/program_cache.h"
 
 namespace penstock::train {
@@ -29,6 +31,10 @@ class PredictionLoop final : private InferencePass {
   // An execution whose results have not been read yet.
   struct Pending {
     std::vector<runtime::Buffers> results;  // [replica]
+    // Where devices are a round trip away, the results' copies are under way: [replica][output].
+    std::vector<std::vector<Array>> copies;
+    std::vector<std::shared_ptr<runtime::Event>> arrived;
+    int64_t bytes;  // of the batch and the copies
     int64_t examples;
     NamedArrays others;  // DeviceBatch::others
   };
@@ -37,6 +43,8 @@ class PredictionLoop final : private InferencePass {
   absl::Status Dispatch(const DeviceBatch& batch);
   // Reads the oldest execution's results.
   absl::Status CompleteOldest();
+  absl::Status StartCopies(Pending& execution) const;
+  void AwaitCopies();
   // The rows of an execution's outputs, without padding.
   absl::StatusOr<std::vector<Array>> OutputsOf(const Pending& execution) const;
 
@@ -44,6 +52,7 @@ class PredictionLoop final : private InferencePass {
   CallbackList& callbacks_;
   const TakePredictions* const take_;
   BoundProgram program_;
+  PassLimit limit_;
   std::deque<Pending> pending_;
   bool any_ = false;                       // whether a batch has been completed
   std::vector<std::vector<Array>> parts_;  // [output]: rows, in order

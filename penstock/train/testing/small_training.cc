@@ -42,7 +42,8 @@ nn::Network SmallNet(double dropout, bool batch_norm) {
 absl::StatusOr<std::unique_ptr<Trainer>> SmallTrainer(const SmallOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(
       Strategy strategy,
-      Strategy::Create(runtime::TestClient(options.replicas), {.replicas = options.replicas}));
+      Strategy::Create(options.client ? options.client : runtime::TestClient(options.replicas),
+                       {.replicas = options.replicas}));
   return Trainer::Create(
       {.objective = {.network = options.network,
                      .targets = {{.loss = nn::SparseCategoricalCrossentropy({.from_logits = true}),

@@ -21,6 +21,7 @@ struct SmallOptions {
   nn::Network network = SmallNet();
   nn::Optimizer optimizer = nn::SGD({.learning_rate = 0.1, .momentum = 0.9});
   int replicas = 1;
+  std::shared_ptr<runtime::Client> client = nullptr;  // null: TestClient
   uint64_t seed = 7;
   int64_t steps_per_execution = 1;
   base::Clock* clock = base::Clock::Real();
