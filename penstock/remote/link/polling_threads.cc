@@ -108,6 +108,13 @@ void PollingThreads::Cancel(const std::shared_ptr<Timer>& timer) {
   if (timer) timer->Stop();
 }
 
+void PollingThreads::AtNextLook(std::function<void()> function) {
+  std::lock_guard lock(mutex_);
+  at_next_look_.push_back(std::move(function));
+  if (watching_.exchange(true)) return;
+  changed_.notify_all();
+}
+
 void PollingThreads::EnsurePolled() {
   if (watching_.load()) return;
   std::lock_guard lock(mutex_);
@@ -127,7 +134,15 @@ void PollingThreads::Watch() {
     }
     const uint64_t events = events_.load();
     changed_.wait_for(lock, kWatchInterval, [&] { return stopping_; });
-    if (events != events_.load()) {
+    if (!at_next_look_.empty() && !stopping_) {
+      std::vector<std::function<void()>> functions;
+      functions.swap(at_next_look_);
+      lock.unlock();
+      for (const std::function<void()>& function : functions) function();
+      functions.clear();
+      lock.lock();
+    }
+    if (events != events_.load() || !at_next_look_.empty()) {
       idle = 0;
     } else if (polling_.load() == 0) {
       lock.unlock();

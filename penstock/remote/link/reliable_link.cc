@@ -19,9 +19,8 @@ constexpr size_t kMaxBatchBytes = size_t{1} << 20;
 constexpr size_t kMaxBatchFrames = 256;
 // Payloads up to this are copied into the batch: cheaper than a slice of their own.
 constexpr size_t kMaxCopiedBytes = 512;
-// An acknowledgment is sent alone after so many bytes, or so much time.
+// An acknowledgment is sent alone after so many bytes, or a few milliseconds.
 constexpr int64_t kAckBytes = int64_t{256} << 10;
-constexpr double kAckSeconds = 0.002;
 // A frame that arrives damaged so often is not the network's doing.
 constexpr int kMaxStrikes = 3;
 
@@ -446,13 +445,26 @@ void ReliableLink::Taken(const Incoming& item, std::unique_lock<std::mutex>& loc
 void ReliableLink::ScheduleAck() {
   if (ack_scheduled_ || ack_sent_ == taken_) return;
   ack_scheduled_ = true;
-  threads_.After(kAckSeconds, [weak = weak_from_this()] {
+  taken_at_look_ = ack_sent_;
+  AckAtNextLook();
+}
+
+// What a frame has acknowledged before the second look needs no frame of its own: that is so where requests and
+// replies alternate.
+void ReliableLink::AckAtNextLook() {
+  threads_.AtNextLook([weak = weak_from_this()] {
     const std::shared_ptr<ReliableLink> self = weak.lock();
     if (!self) return;
     std::unique_lock lock(self->mutex_);
-    self->ack_scheduled_ = false;
-    self->ack_due_ = self->ack_sent_ != self->taken_;
-    self->WriteMore(lock);
+    if (self->ack_sent_ < self->taken_at_look_) {
+      self->ack_due_ = true;
+      self->WriteMore(lock);
+    }
+    self->taken_at_look_ = self->taken_;
+    // If it is due, the end of the write that is in flight sends it.
+    self->ack_scheduled_ =
+        !self->ack_due_ && self->ack_sent_ != self->taken_ && self->stream_ && !self->closed_;
+    if (self->ack_scheduled_) self->AckAtNextLook();
   });
 }
 

@@ -109,6 +109,7 @@ class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLi
   void Taken(const Incoming& item, std::unique_lock<std::mutex>& lock);
   void CloseWith(const absl::Status& reason, std::unique_lock<std::mutex>& lock);
   void ScheduleAck();
+  void AckAtNextLook();
 
   PollingThreads& threads_;
   const Options options_;
@@ -137,7 +138,7 @@ class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLi
   // Incoming.
   std::deque<Incoming> inbox_;
   int64_t inbox_bytes_ = 0;
-  uint64_t accepted_ = 0, taken_ = 0, ack_sent_ = 0;
+  uint64_t accepted_ = 0, taken_ = 0, ack_sent_ = 0, taken_at_look_ = 0;
   int64_t taken_bytes_ = 0;  // not yet acknowledged
   bool ack_due_ = false, ack_scheduled_ = false;
   int strikes_ = 0;  // damaged frames since the last message
