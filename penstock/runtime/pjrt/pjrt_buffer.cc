@@ -1,6 +1,7 @@
 #include "penstock/runtime/pjrt/pjrt_buffer.h"
 
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,13 @@ namespace {
 // Minimum size of a view. Smaller results are copied: that costs less than a donation that has to
 // copy because of a view.
 constexpr int64_t kSmallestView = 1 << 16;
+
+class DoneEvent final : public Event {
+ public:
+  absl::Status Await() override { return absl::OkStatus(); }
+  bool IsReady() override { return true; }
+  void OnReady(std::function<void(absl::Status)> callback) override { callback(absl::OkStatus()); }
+};
 
 }  // namespace
 
@@ -93,30 +101,47 @@ bool PjrtBuffer::IsReady() const {
 
 absl::StatusOr<std::optional<Array>> PjrtBuffer::View() {
   PENSTOCK_RETURN_IF_ERROR(Await());  // there may be no memory before
-  const PJRT_Api* api = client_->api();
   const std::lock_guard<std::mutex> lock(mutex_);
   PENSTOCK_RETURN_IF_ERROR(CheckLive());
-  if (views_ == 0) {
-    // While the reference is counted the plugin neither moves nor frees the memory.
-    PENSTOCK_PJRT_ARGS(PJRT_Buffer_IncreaseExternalReferenceCount_Args, args);
-    args.buffer = handle_;
-    const absl::Status status =
-        PENSTOCK_PJRT_CALL(api, PJRT_Buffer_IncreaseExternalReferenceCount, args);
-    if (!status.ok()) return std::nullopt;
-  }
-  ++views_;
-  PENSTOCK_PJRT_ARGS(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args, args);
-  args.buffer = handle_;
-  const absl::Status status =
-      PENSTOCK_PJRT_CALL(api, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, args);
-  const void* memory = status.ok() ? args.device_memory_ptr : nullptr;
-  if (memory == nullptr || reinterpret_cast<uintptr_t>(memory) % base::kArrayAlignment != 0) {
+  const void* const memory = HoldMemoryLocked();
+  if (memory == nullptr) return std::nullopt;
+  if (reinterpret_cast<uintptr_t>(memory) % base::kArrayAlignment != 0) {
     DropViewLocked();
     return std::nullopt;
   }
   std::shared_ptr<const void> owner(memory,
                                     [self = shared_from_this()](const void*) { self->DropView(); });
   return Array::View(type_.dtype, type_.shape, memory, std::move(owner));
+}
+
+const void* PjrtBuffer::HoldMemoryLocked() {
+  const PJRT_Api* api = client_->api();
+  if (views_ == 0) {
+    // While the reference is counted the plugin neither moves nor frees the memory.
+    PENSTOCK_PJRT_ARGS(PJRT_Buffer_IncreaseExternalReferenceCount_Args, args);
+    args.buffer = handle_;
+    const absl::Status status =
+        PENSTOCK_PJRT_CALL(api, PJRT_Buffer_IncreaseExternalReferenceCount, args);
+    if (!status.ok()) return nullptr;
+  }
+  ++views_;
+  PENSTOCK_PJRT_ARGS(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args, args);
+  args.buffer = handle_;
+  const absl::Status status =
+      PENSTOCK_PJRT_CALL(api, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, args);
+  if (status.ok() && args.device_memory_ptr != nullptr) return args.device_memory_ptr;
+  DropViewLocked();
+  return nullptr;
+}
+
+bool PjrtBuffer::CopyInPlace(Array& out) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (donated()) return false;
+  const void* const memory = HoldMemoryLocked();
+  if (memory == nullptr) return false;
+  std::memcpy(out.mutable_raw(), memory, static_cast<size_t>(out.num_bytes()));
+  DropViewLocked();
+  return true;
 }
 
 void PjrtBuffer::DropView() {
@@ -161,9 +186,9 @@ absl::StatusOr<Array> PjrtBuffer::Get() {
     if (view.has_value()) return *std::move(view);
   }
   Array out = Array::Uninitialized(type_.dtype, type_.shape);
-  if (out.num_bytes() == 0) {
+  if (out.num_bytes() == 0 || owner_ == MemoryOwner::kHostDevice) {
     PENSTOCK_RETURN_IF_ERROR(Await());
-    return out;
+    if (out.num_bytes() == 0 || (bytes < kSmallestView && CopyInPlace(out))) return out;
   }
   PENSTOCK_ASSIGN_OR_RETURN(PJRT_Event * event, CopyToHost(out));
   const absl::Status status = AwaitEvent(client_->api(), event);
@@ -177,6 +202,10 @@ absl::StatusOr<std::shared_ptr<Event>> PjrtBuffer::GetAsync(Array out) {
     return absl::InvalidArgumentError(
         absl::StrCat("GetAsync was given memory for ", out.TypeString(), ", but the buffer holds ",
                      base::DTypeName(type_.dtype), type_.shape.ToString()));
+  }
+  const bool in_place = owner_ == MemoryOwner::kHostDevice && out.num_bytes() < kSmallestView;
+  if (in_place && out.num_bytes() > 0 && IsReady() && Await().ok() && CopyInPlace(out)) {
+    return std::make_shared<DoneEvent>();
   }
   PENSTOCK_ASSIGN_OR_RETURN(PJRT_Event * event, CopyToHost(out));
   // The memory stays alive until the copy is done, even if the caller drops both array and event.

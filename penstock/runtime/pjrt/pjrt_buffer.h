@@ -61,6 +61,12 @@ class PjrtBuffer final : public BufferImpl, public std::enable_shared_from_this<
  private:
   // An Array that views the buffer's memory; nullopt if that is impossible or does not pay.
   absl::StatusOr<std::optional<Array>> View();
+  // The memory, which counts as viewed until DropViewLocked; null, and not viewed, if there is no access to it. The
+  // contents are available.
+  const void* HoldMemoryLocked();
+  // Copies available contents of a CPU device on this thread: the plugin would wake another one. False if there is no
+  // access to them.
+  bool CopyInPlace(Array& out);
   void DropView();
   void DropViewLocked();
   absl::StatusOr<PJRT_Event*> CopyToHost(Array& out);
