@@ -216,8 +216,22 @@ absl::StatusOr<ReceivedReply> ClientSession::Call(Request request) {
         if (reply.ok()) answer->reply = *std::move(reply);
         answer->event.Complete(status);
       }));
-  PENSTOCK_RETURN_IF_ERROR(answer->event.Await());
+  PENSTOCK_RETURN_IF_ERROR(Await(answer->event));
   return *std::move(answer->reply);
+}
+
+absl::Status ClientSession::Await(RemoteEvent& event) {
+  if (event.IsReady()) return event.AwaitCompletion();
+  waiting_.fetch_add(1);
+  links_->ReceiveWhile([&] { return !event.IsReady(); });
+  const absl::Status status = event.AwaitCompletion();
+  bool more = waiting_.fetch_sub(1) > 1;
+  if (!more) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    more = !pending_.empty();
+  }
+  if (more) links_->ResumeReceiving();
+  return status;
 }
 
 absl::Status ClientSession::SendChunks(uint64_t id, const std::shared_ptr<const void>& owner,
@@ -248,12 +262,14 @@ void ClientSession::Delete(uint64_t handle, int64_t bytes) {
 
 // ---- Receiving ----
 
-std::shared_ptr<ClientSession::Pending> ClientSession::TakePending(uint64_t id) {
+std::shared_ptr<ClientSession::Pending> ClientSession::TakePending(uint64_t id, bool received) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = pending_.find(id);
   if (found == pending_.end()) return nullptr;
   std::shared_ptr<Pending> pending = std::move(found->second);
   pending_.erase(found);
+  // With the lock: who sends the next request finds that.
+  if (received && pending_.empty() && waiting_ > 0) open_links_.load()->LeaveReceiving();
   return pending;
 }
 
@@ -264,7 +280,7 @@ void ClientSession::OnControlMessage(Message message) {
   }
   if (!parsed.has_reply()) return OnNotice(parsed.notice());
   Reply& reply = *parsed.mutable_reply();
-  const std::shared_ptr<Pending> pending = TakePending(reply.id());
+  const std::shared_ptr<Pending> pending = TakePending(reply.id(), /*received=*/true);
   if (pending == nullptr) return;
   const absl::Status status = FromMessage(reply.status());
   if (!status.ok()) return pending->on_reply(status);

@@ -32,6 +32,8 @@
 
 namespace penstock::remote {
 
+class RemoteEvent;
+
 struct ReceivedReply {
   Reply reply;
   std::vector<Slice> payload;
@@ -82,6 +84,8 @@ class ClientSession {
   absl::Status SendGet(uint64_t buffer, base::Array out, OnReply on_reply);
   // Sends a request and waits for the reply. Not on a thread of the link.
   absl::StatusOr<ReceivedReply> Call(Request request);
+  // Waits for an event of this session; receives meanwhile, if no other thread does. Not on a thread of the link.
+  absl::Status Await(RemoteEvent& event);
   // Sends memory in chunks on the bulk link. Blocks while its window is full.
   absl::Status SendChunks(uint64_t id, const std::shared_ptr<const void>& owner, const void* data,
                           int64_t bytes);
@@ -110,7 +114,8 @@ class ClientSession {
   absl::Status Give(Request request, std::vector<Slice> payload, bool block);
   absl::Status Sent(const absl::Status& status);
   void AddActivityLocked(Request& request);
-  std::shared_ptr<Pending> TakePending(uint64_t id);
+  // `received`: by a message of the link.
+  std::shared_ptr<Pending> TakePending(uint64_t id, bool received = false);
   absl::Status ReceiveChunk(const Chunk& chunk, const std::vector<Slice>& payload);
   // The worker broke the protocol.
   void Fail(const absl::Status& reason);
@@ -119,6 +124,7 @@ class ClientSession {
   // Shared with the callbacks that measure.
   const std::shared_ptr<std::atomic<double>> round_trip_ = std::make_shared<std::atomic<double>>(0);
   std::atomic<uint64_t> next_handle_{1}, next_request_{1};
+  std::atomic<int> waiting_{0};  // threads in Await
   mutable std::mutex mutex_;
   bool closed_ = false;
   absl::Status reason_;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 
 #include "penstock/remote/link/link.h"
@@ -23,6 +24,14 @@ class SessionLinks {
   // How long to wait for the worker after the session was lost, in seconds from the call on: the time since the worker
   // was heard last is counted. May be called after the links were destroyed. Null: not at all.
   virtual std::function<double()> patience() { return nullptr; }
+
+  // For a thread that waits for a reply: receives on this thread as long as `waits`, if no other one receives. So the
+  // reply is read where it is waited for, without waking a thread. May return while `waits`.
+  virtual void ReceiveWhile(absl::FunctionRef<bool()> waits) { (void)waits; }
+  // Within a receiver's call: the thread that has waited for it is expected to wait again soon, and receives then.
+  virtual void LeaveReceiving() {}
+  // Takes LeaveReceiving back.
+  virtual void ResumeReceiving() {}
 };
 
 class DeviceClient {

@@ -41,7 +41,7 @@ absl::Status RemoteBuffer::CheckLive() const {
 absl::Status RemoteBuffer::Await() {
   PENSTOCK_RETURN_IF_ERROR(CheckLive());
   // The results of an execution are ready at the same time.
-  if (fetched_ != nullptr) return fetched_->event.Await();
+  if (fetched_ != nullptr) return session_->Await(fetched_->event);
   Request request;
   request.mutable_await()->set_buffer(handle_);
   return session_->Call(std::move(request)).status();
@@ -50,7 +50,7 @@ absl::Status RemoteBuffer::Await() {
 absl::StatusOr<base::Array> RemoteBuffer::Get() {
   PENSTOCK_RETURN_IF_ERROR(CheckLive());
   if (place_ >= 0) {
-    PENSTOCK_RETURN_IF_ERROR(fetched_->event.Await());
+    PENSTOCK_RETURN_IF_ERROR(session_->Await(fetched_->event));
     return fetched_->arrays[static_cast<size_t>(place_)].Clone();
   }
   base::Array out = base::Array::Uninitialized(type_.dtype, type_.shape);
@@ -66,7 +66,7 @@ absl::StatusOr<std::shared_ptr<runtime::Event>> RemoteBuffer::GetAsync(base::Arr
                      base::DTypeName(type_.dtype), type_.shape.ToString()));
   }
   PENSTOCK_RETURN_IF_ERROR(CheckLive());
-  const auto event = std::make_shared<RemoteEvent>();
+  const auto event = std::make_shared<RemoteEvent>(session_);
   // Both callbacks own the session: it lives until the copy is done, even if the caller drops everything.
   if (place_ >= 0) {
     fetched_->event.OnReady([event, out, fetched = fetched_, place = static_cast<size_t>(place_),

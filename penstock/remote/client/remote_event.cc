@@ -2,9 +2,16 @@
 
 #include <utility>
 
+#include "penstock/remote/client/client_session.h"
+
 namespace penstock::remote {
 
 absl::Status RemoteEvent::Await() {
+  if (session_ != nullptr) return session_->Await(*this);
+  return AwaitCompletion();
+}
+
+absl::Status RemoteEvent::AwaitCompletion() {
   std::unique_lock<std::mutex> lock(mutex_);
   ready_.wait(lock, [&] { return status_.has_value(); });
   return *status_;

@@ -157,9 +157,9 @@ absl::StatusOr<bool> ClientFeed::HasNext() {
   if (requested_.empty() || requested_.size() < static_cast<size_t>(ahead_)) {
     PENSTOCK_RETURN_IF_ERROR(RequestAhead({}));
   }
-  PENSTOCK_RETURN_IF_ERROR(opened_->event.Await());
+  PENSTOCK_RETURN_IF_ERROR(session_->Await(opened_->event));
   const std::shared_ptr<Answer> answer = requested_.front().answer;
-  PENSTOCK_RETURN_IF_ERROR(answer->event.Await());
+  PENSTOCK_RETURN_IF_ERROR(session_->Await(answer->event));
   if (!answer->description.report.empty()) {
     PENSTOCK_ASSIGN_OR_RETURN(report_, data::ReportFromJson(answer->description.report));
     answer->description.report.clear();
@@ -216,7 +216,7 @@ absl::Status ClientFeed::Reposition() {
 
 data::IteratorState ClientFeed::State() const {
   if (request_.state.has_value()) return *request_.state;
-  if (opened_ == nullptr || !opened_->event.Await().ok()) return data::IteratorState();
+  if (opened_ == nullptr || !session_->Await(opened_->event).ok()) return data::IteratorState();
   const auto state = data::IteratorState::Parse(opened_->description.state);
   return state.ok() ? *state : data::IteratorState();
 }

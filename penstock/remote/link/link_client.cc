@@ -232,6 +232,11 @@ class ClientSession : public SessionLinks {
   Link& control() override { return control_.link(); }
   Link& bulk() override { return bulk_.link(); }
   const WorkerInfo& worker() const override { return worker_; }
+  void ReceiveWhile(absl::FunctionRef<bool()> waits) override {
+    while (waits() && threads_->PollHere()) continue;
+  }
+  void LeaveReceiving() override { threads_->LeavePolling(); }
+  void ResumeReceiving() override { threads_->ResumePolling(); }
 
   // ---- For the connectors ----
 

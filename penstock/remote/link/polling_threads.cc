@@ -82,6 +82,7 @@ void PollingThreads::Stop() {
   timers.clear();
   queue_->Shutdown();
   changed_.notify_all();
+  unpark_.notify_all();
   watcher_.join();
   for (size_t i = 0;; ++i) {
     std::thread thread;
@@ -160,11 +161,12 @@ void PollingThreads::Watch() {
 void PollingThreads::AddThread() {
   std::lock_guard lock(mutex_);
   if (stopping_ || threads_.size() - static_cast<size_t>(parked_) >= kMaxPollingThreads) return;
+  left_.store(false);
   polling_.fetch_add(1);
   if (parked_ > 0) {
     --parked_;
     ++unparked_;
-    changed_.notify_all();
+    unpark_.notify_one();
     return;
   }
   try {
@@ -172,6 +174,28 @@ void PollingThreads::AddThread() {
   } catch (const std::system_error&) {
     polling_.fetch_sub(1);  // no more threads: receivers then wait for each other
   }
+}
+
+bool PollingThreads::PollHere() {
+  bool left = true;
+  if (!left_.compare_exchange_strong(left, false)) return false;
+  void* tag;
+  bool ok;
+  polling_.fetch_add(1);
+  const auto next = queue_->AsyncNext(&tag, &ok, std::chrono::system_clock::now() + kWatchInterval);
+  polling_.fetch_sub(1);
+  if (next != grpc::CompletionQueue::GOT_EVENT) {
+    AddThread();
+    return false;
+  }
+  (void)handed_over_.load(std::memory_order_acquire);
+  events_.fetch_add(1);
+  static_cast<PollingTag*>(tag)->Run(ok);
+  // If the event took long, the watching thread has let another one poll. Two that poll for a moment do no harm.
+  if (polling_.load() > 0) return false;
+  left_.store(true);
+  EnsurePolled();
+  return true;
 }
 
 void PollingThreads::Poll() {
@@ -182,19 +206,25 @@ void PollingThreads::Poll() {
     polling_.fetch_sub(1);
     events_.fetch_add(1);
     static_cast<PollingTag*>(tag)->Run(ok);
-    if (polling_.fetch_add(1) == 0) continue;
-    // Another thread has taken over.
-    polling_.fetch_sub(1);
-    std::unique_lock lock(mutex_);
-    ++parked_;
-    changed_.wait(lock, [&] { return unparked_ > 0 || stopping_; });
-    if (unparked_ > 0) {
-      --unparked_;
-    } else {
-      polling_.fetch_add(1);
+    if (!left_.load()) {
+      if (polling_.fetch_add(1) == 0) continue;
+      polling_.fetch_sub(1);  // another thread has taken over
     }
+    EnsurePolled();
+    Park();
   }
   polling_.fetch_sub(1);
+}
+
+void PollingThreads::Park() {
+  std::unique_lock lock(mutex_);
+  ++parked_;
+  unpark_.wait(lock, [&] { return unparked_ > 0 || stopping_; });
+  if (unparked_ > 0) {
+    --unparked_;  // AddThread has counted it
+  } else {
+    polling_.fetch_add(1);
+  }
 }
 
 }  // namespace penstock::remote

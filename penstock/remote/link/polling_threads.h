@@ -62,6 +62,17 @@ class PollingThreads {
     explicit Blocking(PollingThreads& threads) { threads.EnsurePolled(); }
   };
 
+  // Polls on the calling thread, which waits for something that an event brings: the event runs here, and nobody has
+  // to be woken. False if another thread polls, or if nothing came for a few milliseconds: then another one does.
+  bool PollHere();
+  // Within an event that ends a wait: the thread that waited is expected to wait again soon, and polls then. If it does
+  // not, another thread polls after a few milliseconds.
+  void LeavePolling() { left_.store(true); }
+  // Ensures that a thread polls now.
+  void ResumePolling() {
+    if (left_.load()) AddThread();
+  }
+
   // A function that runs on one of the threads after some time, unless it is cancelled before.
   class Timer;
   std::shared_ptr<Timer> After(double seconds, std::function<void()> function);
@@ -76,15 +87,19 @@ class PollingThreads {
   void EnsurePolled();
   void AddThread();
   void Poll();
+  // Waits until AddThread, or the end.
+  void Park();
   void Watch();
 
   const std::unique_ptr<grpc::CompletionQueue> queue_;
   std::atomic<int> polling_{0};      // threads within Next
   std::atomic<uint64_t> events_{0};  // that Next has returned
   std::atomic<bool> watching_{false};
+  std::atomic<bool> left_{
+      false};  // no thread polls until PollHere, ResumePolling, or a few milliseconds
   std::atomic<uint64_t> handed_over_{0};
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, unpark_;
   int users_ = 0;
   bool stopping_ = false;
   std::set<std::shared_ptr<Timer>> timers_;

@@ -187,6 +187,7 @@ absl::Status ReliableLink::Enqueue(Message message, bool block) {
   const uint32_t crc = PayloadCrc(message.payload);
   std::unique_lock lock(mutex_);
   if (block) {
+    if (unacknowledged_ >= window_) threads_.ResumePolling();
     changed_.wait(lock, [&] { return closed_ || closing_ || unacknowledged_ < window_; });
   }
   if (closed_) return ClosedError(*closed_);
@@ -243,7 +244,8 @@ bool ReliableLink::BuildBatch(grpc::ByteBuffer* batch) {
 }
 
 void ReliableLink::WriteMore(std::unique_lock<std::mutex>& lock) {
-  if (!stream_ || writing_) return;
+  if (!stream_) return;
+  if (writing_) return threads_.ResumePolling();  // the end of that write is an event
   grpc::ByteBuffer batch;
   if (!BuildBatch(&batch)) return;
   writing_ = true;
