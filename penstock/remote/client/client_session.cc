@@ -145,7 +145,8 @@ void ClientSession::AddActivityLocked(Request& request) {
 
 // ---- Sending ----
 
-absl::Status ClientSession::Give(Request request, std::vector<Slice> payload, bool block) {
+absl::Status ClientSession::Give(Request request, std::vector<Slice> payload, bool block,
+                                 bool hold) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closed_) return reason_;
@@ -156,7 +157,7 @@ absl::Status ClientSession::Give(Request request, std::vector<Slice> payload, bo
   }
   ControlMessage message;
   *message.mutable_request() = std::move(request);
-  Message out{.header = message.SerializeAsString(), .payload = std::move(payload)};
+  Message out{.header = message.SerializeAsString(), .payload = std::move(payload), .hold = hold};
   return Sent(block ? links_->control().Send(std::move(out))
                     : links_->control().Post(std::move(out)));
 }
@@ -171,6 +172,10 @@ absl::Status ClientSession::Sent(const absl::Status& status) {
 
 absl::Status ClientSession::Send(Request request, std::vector<Slice> payload) {
   return Give(std::move(request), std::move(payload), /*block=*/true);
+}
+
+absl::Status ClientSession::SendHeld(Request request, std::vector<Slice> payload) {
+  return Give(std::move(request), std::move(payload), /*block=*/true, /*hold=*/true);
 }
 
 absl::Status ClientSession::SendWith(Request request, std::vector<Slice> payload,

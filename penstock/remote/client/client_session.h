@@ -77,6 +77,8 @@ class ClientSession {
 
   // Sends a request without a reply. Blocks while the link's window is full.
   absl::Status Send(Request request, std::vector<Slice> payload = {});
+  // The same, but it may go with a later request (Message::hold).
+  absl::Status SendHeld(Request request, std::vector<Slice> payload);
   // Sends a request; `on_reply` is not called if this returns an error.
   absl::Status Send(Request request, std::vector<Slice> payload, OnReply on_reply);
   // Sends Get; the tensor's chunks, if it is large, are written to `out`, and are complete when `on_reply`
@@ -111,7 +113,7 @@ class ClientSession {
   void OnClosed(const absl::Status& reason);
   absl::Status SendWith(Request request, std::vector<Slice> payload,
                         std::shared_ptr<Pending> pending);
-  absl::Status Give(Request request, std::vector<Slice> payload, bool block);
+  absl::Status Give(Request request, std::vector<Slice> payload, bool block, bool hold = false);
   absl::Status Sent(const absl::Status& status);
   void AddActivityLocked(Request& request);
   // `received`: by a message of the link.

@@ -79,7 +79,14 @@ class PutWriter {
       const auto owner = std::make_shared<const std::string>(std::move(bytes_));
       payload.push_back({owner, reinterpret_cast<const std::byte*>(owner->data()), owner->size()});
     }
-    PENSTOCK_RETURN_IF_ERROR(session_.Send(std::exchange(request_, Request()), std::move(payload)));
+    if (chunked_.empty()) {
+      // Arguments of an execution that follows.
+      PENSTOCK_RETURN_IF_ERROR(
+          session_.SendHeld(std::exchange(request_, Request()), std::move(payload)));
+    } else {
+      PENSTOCK_RETURN_IF_ERROR(
+          session_.Send(std::exchange(request_, Request()), std::move(payload)));
+    }
     bytes_.clear();
     for (const auto& [handle, array] : std::exchange(chunked_, {})) {
       PENSTOCK_RETURN_IF_ERROR(

@@ -37,6 +37,8 @@ struct Slice {
 struct Message {
   std::string header = {};
   std::vector<Slice> payload = {};
+  // Another message follows at once: this one may wait for it, at most a few milliseconds, and go with it.
+  bool hold = false;
 
   size_t payload_bytes() const {
     size_t bytes = 0;

@@ -17,6 +17,8 @@ constexpr int64_t kMessageOverhead = 128;
 // A write in flight lets frames gather; the next write takes at most so many.
 constexpr size_t kMaxBatchBytes = size_t{1} << 20;
 constexpr size_t kMaxBatchFrames = 256;
+// A larger message does not wait for the next one.
+constexpr int64_t kMaxHeldBytes = int64_t{64} << 10;
 // Payloads up to this are copied into the batch: cheaper than a slice of their own.
 constexpr size_t kMaxCopiedBytes = 512;
 // An acknowledgment is sent alone after so many bytes, or a few milliseconds.
@@ -179,6 +181,7 @@ absl::Status ReliableLink::Post(Message message) { return Enqueue(std::move(mess
 
 absl::Status ReliableLink::Enqueue(Message message, bool block) {
   const int64_t bytes = CostOf(message.header, message.payload);
+  const bool hold = message.hold && bytes <= kMaxHeldBytes;
   if (bytes - kMessageOverhead > options_.max_message_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("a message of ", bytes - kMessageOverhead,
                                                      " bytes exceeds the link's limit of ",
@@ -197,7 +200,18 @@ absl::Status ReliableLink::Enqueue(Message message, bool block) {
   unacknowledged_ += bytes;
   stats_.messages_sent += 1;
   stats_.bytes_sent += bytes - kMessageOverhead;
-  WriteMore(lock);
+  if (!hold) {
+    WriteMore(lock);
+  } else if (!held_) {
+    held_ = true;
+    threads_.AtNextLook([weak = weak_from_this()] {
+      const std::shared_ptr<ReliableLink> self = weak.lock();
+      if (!self) return;
+      std::unique_lock lock(self->mutex_);
+      self->held_ = false;
+      self->WriteMore(lock);
+    });
+  }
   return absl::OkStatus();
 }
 

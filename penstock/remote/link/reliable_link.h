@@ -127,6 +127,7 @@ class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLi
   uint64_t peer_arrived_then_ = 0, accepted_then_ = 0;
   bool awaited_then_ = false;
   bool writing_ = false;
+  bool held_ = false;  // a look that writes held messages is due
 
   // Outgoing: the first `sent_` of `outgoing_` have been written to the stream, `in_flight_` bytes.
   std::deque<Outgoing> outgoing_;

@@ -167,6 +167,9 @@ class FetchReply {
     session_->BeginAsync();
   }
 
+  // Destroyed after the reply. Before the first Add.
+  void Keep(std::vector<runtime::Buffer> buffers) { kept_ = std::move(buffers); }
+
   static void Add(const std::shared_ptr<FetchReply>& self, size_t place,
                   const runtime::Buffer& buffer) {
     base::Array& array = self->arrays_[place];
@@ -194,6 +197,8 @@ class FetchReply {
     } else {
       session_->SendError(request_, status_);
     }
+    // This is a callback of the execution, which may end a moment later.
+    if (!kept_.empty()) session_->DestroyLater(std::move(kept_));
     session_->EndAsync();
   }
 
@@ -202,6 +207,7 @@ class FetchReply {
   const uint64_t request_;
   Reply reply_;
   std::vector<base::Array> arrays_;
+  std::vector<runtime::Buffer> kept_;
   std::mutex mutex_;
   size_t missing_;
   absl::Status status_;
@@ -294,8 +300,10 @@ std::vector<ir::TensorType> NewTypes(const ir::Program& program) {
   return types;
 }
 
+// `donated`: the arguments that the execution took.
 absl::StatusOr<std::vector<runtime::Buffers>> Dispatch(SessionState& session,
-                                                       const Execute& execute) {
+                                                       const Execute& execute,
+                                                       std::vector<runtime::Buffer>& donated) {
   PENSTOCK_ASSIGN_OR_RETURN(const auto executable, session.FindProgram(execute.executable()));
   const ir::Program& program = executable->program();
   const auto replicas = static_cast<size_t>(program.num_replicas);
@@ -314,14 +322,13 @@ absl::StatusOr<std::vector<runtime::Buffers>> Dispatch(SessionState& session,
         absl::MakeConstSpan(execute.arguments()).subspan(replica * parameters, parameters),
         arguments[replica]);
   }
-  const std::vector<uint64_t> donated = DonatedOf(program, execute);
   if (status.ok()) status = session.CheckBytes(NewTypes(program), program.num_replicas);
   if (!status.ok()) {
-    session.DropDonated(donated);
+    donated = session.TakeDonated(DonatedOf(program, execute));
     return base::WithContext(status, runtime::ProgramName(program));
   }
   absl::StatusOr<std::vector<runtime::Buffers>> out = executable->Execute(arguments);
-  session.DropDonated(donated);
+  donated = session.TakeDonated(DonatedOf(program, execute));
   session.CountExecution(program.name);
   return out;
 }
@@ -331,8 +338,9 @@ absl::Status HandleExecute(SessionState& session, Call& call) {
   const uint64_t request = call.body.id();
   PENSTOCK_RETURN_IF_ERROR(CheckExecute(session, execute));
   std::shared_ptr<void> busy = session.Busy();
+  std::vector<runtime::Buffer> donated;
   const absl::StatusOr<std::vector<runtime::Buffers>> out =
-      base::CatchExceptions([&] { return Dispatch(session, execute); });
+      base::CatchExceptions([&] { return Dispatch(session, execute, donated); });
   std::vector<const runtime::Buffer*> results;
   if (out.ok()) {
     for (const runtime::Buffers& replica : *out) {
@@ -361,6 +369,7 @@ absl::Status HandleExecute(SessionState& session, Call& call) {
   const auto fetch =
       std::make_shared<FetchReply>(session.shared_from_this(), request, std::move(reply),
                                    static_cast<size_t>(execute.fetch_size()), std::move(busy));
+  fetch->Keep(std::move(donated));
   for (int i = 0; i < execute.fetch_size(); ++i) {
     FetchReply::Add(fetch, static_cast<size_t>(i), *results[execute.fetch(i)]);
   }

@@ -1,6 +1,7 @@
 #include "penstock/remote/worker/session_state.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 
@@ -159,6 +160,7 @@ bool SessionState::IsReadyLocked(const Call& call) const {
 
 void SessionState::Run(Call& call) {
   bool check = false;
+  std::vector<runtime::Buffer> destroyed;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     last_request_ = base::Clock::Real()->Seconds();
@@ -168,7 +170,9 @@ void SessionState::Run(Call& call) {
     // The client measures the round trip by requests without a body.
     begun_ = begun_ || call.body.body_case() != Request::BODY_NOT_SET;
     check = ++requests_ % kRequestsBetweenChecks == 0;
+    destroyed.swap(to_destroy_);
   }
+  destroyed.clear();
   if (check) {
     int64_t bytes = 0;
     control_.Use([&](Link& link) { bytes = link.stats().unacknowledged_bytes; });
@@ -532,16 +536,23 @@ absl::Status SessionState::Delete(absl::Span<const uint64_t> handles) {
   return absl::OkStatus();
 }
 
-void SessionState::DropDonated(absl::Span<const uint64_t> handles) {
-  std::vector<runtime::Buffer> freed;
+std::vector<runtime::Buffer> SessionState::TakeDonated(absl::Span<const uint64_t> handles) {
+  std::vector<runtime::Buffer> taken;
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const uint64_t handle : handles) {
     const auto found = buffers_.find(handle);
     if (found == buffers_.end() || found->second.uploading) continue;
     buffer_bytes_ -= found->second.bytes;
-    freed.push_back(std::move(found->second.buffer));
+    taken.push_back(std::move(found->second.buffer));
     buffers_.erase(found);
   }
+  return taken;
+}
+
+void SessionState::DestroyLater(std::vector<runtime::Buffer> buffers) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  to_destroy_.insert(to_destroy_.end(), std::make_move_iterator(buffers.begin()),
+                     std::make_move_iterator(buffers.end()));
 }
 
 // ---- Programs ----
@@ -689,9 +700,11 @@ void SessionState::Shutdown() {
   absl::flat_hash_map<uint64_t, Entry> buffers;
   absl::flat_hash_map<uint64_t, std::shared_ptr<runtime::Executable>> programs;
   absl::flat_hash_map<uint64_t, std::shared_ptr<Upload>> uploads;
+  std::vector<runtime::Buffer> destroyed;
   {
     std::unique_lock<std::mutex> lock(mutex_);
     idle_.wait(lock, [&] { return async_ == 0; });
+    destroyed.swap(to_destroy_);
     pools[2] = std::move(sender_);
     buffers.swap(buffers_);
     programs.swap(programs_);

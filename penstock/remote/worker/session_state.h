@@ -117,8 +117,11 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
                            std::vector<runtime::Buffer>& out) const;
   // Frees buffers and programs; INVALID_ARGUMENT for an unknown handle.
   absl::Status Delete(absl::Span<const uint64_t> handles);
-  // Frees buffers that an execution took; unknown handles are ignored.
-  void DropDonated(absl::Span<const uint64_t> handles);
+  // Removes buffers that an execution takes; unknown handles are ignored. On CPUs, to destroy them blocks until that
+  // execution is done.
+  std::vector<runtime::Buffer> TakeDonated(absl::Span<const uint64_t> handles);
+  // Destroys them with the next request. From any thread.
+  void DestroyLater(std::vector<runtime::Buffer> buffers);
   // RESOURCE_EXHAUSTED if one of these tensors is too large, or `copies` of them all exceed the memory that is
   // left to the session.
   absl::Status CheckBytes(absl::Span<const ir::TensorType> types, int64_t copies = 1) const;
@@ -208,6 +211,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   int64_t waits_ = 0;          // tasks of the waiter
   bool begun_ = false;         // a request has asked for something
   int busy_ = 0;               // number of Busy
+  std::vector<runtime::Buffer> to_destroy_;
   double busy_since_ = 0, busy_seconds_ = 0;
   double last_request_ = 0;
   absl::flat_hash_map<uint64_t, Compilation> compiling_;
