@@ -2,7 +2,8 @@
 //
 //   bench_remote step PENSTOCK              the smallest step and its result: {"step_us", "step_p99_us"},
 //                                           and many in flight: {"pipelined_us"}
-//   bench_remote upload PENSTOCK            a tensor of 256 MiB: {"gb_per_second"}
+//   bench_remote upload PENSTOCK            a tensor of 256 MiB: {"gb_per_second"}, and the CPU time of both
+//                                           processes: {"cpu_ms"}
 //   bench_remote bare step|upload           the same messages by gRPC alone, to a process of its own
 //   bench_remote train WORK                 trains on this process's CPU device: {"items_per_second",
 //                                           "cpu_us_per_item"}
@@ -76,7 +77,8 @@ absl::Status Main(const std::vector<std::string>& arguments) {
   if ((what == "step" || what == "upload") && count == 2) {
     PENSTOCK_ASSIGN_OR_RETURN(const auto worker, BenchWorker::Start({.program = arguments[1]}));
     PENSTOCK_ASSIGN_OR_RETURN(auto client, worker->Connect());
-    return Serve(what == "step" ? StepRounds(std::move(client)) : UploadRounds(std::move(client)));
+    return Serve(what == "step" ? StepRounds(std::move(client))
+                                : UploadRounds(std::move(client), *worker));
   }
   if (what == "cached" && count == 3) {
     PENSTOCK_ASSIGN_OR_RETURN(const auto worker, BenchWorker::Start({.program = arguments[1],

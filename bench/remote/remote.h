@@ -75,7 +75,8 @@ void MeasureLinks();
 // The smallest step, one at a time and pipelined.
 absl::StatusOr<Round> StepRounds(std::shared_ptr<runtime::Client> client);
 // A tensor of 256 MiB until the worker has it.
-absl::StatusOr<Round> UploadRounds(std::shared_ptr<runtime::Client> client);
+absl::StatusOr<Round> UploadRounds(std::shared_ptr<runtime::Client> client,
+                                   const BenchWorker& worker);
 // Both with gRPC alone: raw slices, no frames, no checksums, nothing kept for a reconnect. `server_port`: of
 // ServeBare in another process.
 absl::StatusOr<Round> BareStepRounds(int server_port);

@@ -109,11 +109,13 @@ absl::StatusOr<Round> StepRounds(std::shared_ptr<runtime::Client> client) {
   return [steps] { return (*steps)(); };
 }
 
-absl::StatusOr<Round> UploadRounds(std::shared_ptr<runtime::Client> client) {
+absl::StatusOr<Round> UploadRounds(std::shared_ptr<runtime::Client> client,
+                                   const BenchWorker& worker) {
   Array tensor = Array::Zeros(DType::kU8, {kUploadBytes});
   std::fill_n(tensor.mutable_data<uint8_t>(), kUploadBytes, uint8_t{1});
-  return [client, tensor]() -> absl::StatusOr<std::string> {
-    double gb_per_second = 0;
+  return [client, tensor, &worker]() -> absl::StatusOr<std::string> {
+    double gb_per_second = 0, uploads = 0;
+    const double cpu = OwnCpuSeconds() + worker.CpuSeconds();
     const double round = Now();
     // The fastest of about a second: other load of the machine only slows it down.
     do {
@@ -121,8 +123,10 @@ absl::StatusOr<Round> UploadRounds(std::shared_ptr<runtime::Client> client) {
       PENSTOCK_ASSIGN_OR_RETURN(runtime::Buffer buffer, client->Put(tensor, client->devices()[0]));
       PENSTOCK_RETURN_IF_ERROR(buffer.Await());
       gb_per_second = std::max(gb_per_second, 1e-9 * kUploadBytes / (Now() - begin));
+      ++uploads;
     } while (Now() - round < 1);
-    return absl::StrFormat("{\"gb_per_second\": %.4f}", gb_per_second);
+    return absl::StrFormat("{\"gb_per_second\": %.4f, \"cpu_ms\": %.1f}", gb_per_second,
+                           1e3 * (OwnCpuSeconds() + worker.CpuSeconds() - cpu) / uploads);
   };
 }
 

@@ -1,5 +1,6 @@
 #include "penstock/record/crc32c.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -126,6 +127,39 @@ PENSTOCK_CRC_TARGET uint32_t ByInstruction(uint32_t crc, const char* p, size_t n
   for (; n > 0; ++p, --n) crc = StepByte(crc, *p);
   return crc;
 }
+
+#if defined(__x86_64__)
+// As ByInstruction, with non-temporal stores: they do not read the memory that they overwrite.
+PENSTOCK_CRC_TARGET uint32_t CopyByInstruction(uint32_t crc, const char* p, size_t n, char* to) {
+  constexpr size_t kLine = 64;
+  const size_t head = std::min(n, (kLine - reinterpret_cast<uintptr_t>(to) % kLine) % kLine);
+  std::memcpy(to, p, head);
+  crc = ByInstruction(crc, p, head);
+  p += head, to += head, n -= head;
+  const auto store = [](char* at, uint64_t word) {
+    _mm_stream_si64(reinterpret_cast<long long*>(at), static_cast<long long>(word));
+  };
+  for (; n >= 3 * kStretch; p += 3 * kStretch, to += 3 * kStretch, n -= 3 * kStretch) {
+    uint32_t second = 0;
+    uint32_t third = 0;
+    for (size_t i = 0; i < kStretch; i += 8) {
+      const uint64_t a = LoadWord(p + i);
+      const uint64_t b = LoadWord(p + kStretch + i);
+      const uint64_t c = LoadWord(p + 2 * kStretch + i);
+      crc = Step(crc, a);
+      second = Step(second, b);
+      third = Step(third, c);
+      store(to + i, a);
+      store(to + kStretch + i, b);
+      store(to + 2 * kStretch + i, c);
+    }
+    crc = Shift(Shift(crc) ^ second) ^ third;
+  }
+  _mm_sfence();
+  std::memcpy(to, p, n);
+  return ByInstruction(crc, p, n);
+}
+#endif
 #undef PENSTOCK_CRC_TARGET
 
 #endif
@@ -149,7 +183,20 @@ uint32_t ExtendCrc32c(uint32_t crc, absl::string_view data) {
   return ~extend(~crc, data.data(), data.size());
 }
 
+uint32_t CopyCrc32c(uint32_t crc, absl::string_view data, char* to) {
+#if defined(__x86_64__)
+  static const bool by_instruction = ChooseExtend() == ByInstruction;
+  if (by_instruction) return ~CopyByInstruction(~crc, data.data(), data.size(), to);
+#endif
+  return internal::CopyCrc32cPlainly(crc, data, to);
+}
+
 namespace internal {
+
+uint32_t CopyCrc32cPlainly(uint32_t crc, absl::string_view data, char* to) {
+  if (!data.empty()) std::memcpy(to, data.data(), data.size());
+  return ExtendCrc32c(crc, data);
+}
 
 uint32_t ExtendCrc32cByTable(uint32_t crc, absl::string_view data) {
   return ~ByTable(~crc, data.data(), data.size());

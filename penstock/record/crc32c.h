@@ -16,6 +16,8 @@ namespace penstock::record {
 // Extends a CRC: given the CRC of some bytes, returns the CRC of those bytes followed by `data`.
 // The CRC of no bytes is 0.
 uint32_t ExtendCrc32c(uint32_t crc, absl::string_view data);
+// The same, and copies the bytes to `to`, past the caches: one pass over memory that is read much later.
+uint32_t CopyCrc32c(uint32_t crc, absl::string_view data, char* to);
 inline uint32_t Crc32c(absl::string_view data) { return ExtendCrc32c(0, data); }
 
 // Masked CRC: TFRecord stores CRCs rotated and offset, because the CRC of bytes that contain CRCs
@@ -30,6 +32,8 @@ constexpr uint32_t UnmaskCrc(uint32_t masked) {
 namespace internal {
 // Table-based ExtendCrc32c, used without CRC instructions; a test compares the two.
 uint32_t ExtendCrc32cByTable(uint32_t crc, absl::string_view data);
+// CopyCrc32c without such stores.
+uint32_t CopyCrc32cPlainly(uint32_t crc, absl::string_view data, char* to);
 }  // namespace internal
 
 }  // namespace penstock::record

@@ -60,6 +60,26 @@ TEST(Crc32c, EveryImplementationMatchesDefinitionAtEveryLengthAndAlignment) {
   }
 }
 
+TEST(Crc32c, CopiesAtEveryLengthAndAlignment) {
+  const std::string bytes = RandomBytes(20000, 4);
+  for (size_t size : {0, 1, 7, 8, 63, 64, 65, 3071, 3072, 3135, 3136, 9000, 19000}) {
+    for (size_t start = 0; start < 3; ++start) {
+      for (size_t to : {0, 1, 8, 63}) {
+        const absl::string_view data = absl::string_view(bytes).substr(start, size);
+        for (const auto copy : {CopyCrc32c, internal::CopyCrc32cPlainly}) {
+          std::string out(size + 128, '.');
+          ASSERT_EQ(copy(Crc32c("before"), data, out.data() + to),
+                    ExtendCrc32c(Crc32c("before"), data))
+              << size << " bytes from " << start << " to " << to;
+          std::string expected(size + 128, '.');
+          expected.replace(to, size, data.data(), size);
+          ASSERT_EQ(out, expected) << size << " bytes from " << start << " to " << to;
+        }
+      }
+    }
+  }
+}
+
 TEST(Crc32c, ExtendsAcrossAnySplit) {
   const std::string bytes = RandomBytes(7000, 2);
   const uint32_t whole = Crc32c(bytes);

@@ -15,6 +15,8 @@ namespace {
 constexpr uint8_t kFrameMagic = 0xA7;
 constexpr uint8_t kFrameVersion = 1;
 constexpr size_t kHeaderCrcOffset = 32;
+// From here on, one pass less over the payload is worth asking for memory.
+constexpr size_t kMinCopiedPayload = size_t{64} << 10;
 
 template <typename T>
 void PutLittleEndian(T value, char* out) {
@@ -33,6 +35,22 @@ T GetLittleEndian(const char* in) {
 bool IsFrameType(uint8_t type) {
   return type >= static_cast<uint8_t>(FrameType::kHello) &&
          type <= static_cast<uint8_t>(FrameType::kClose);
+}
+
+}  // namespace
+
+namespace {
+
+uint32_t CopyPayloadCrc(const std::vector<Slice>& payload, const Slice& memory) {
+  uint32_t crc = 0;
+  // Destinations give memory that may be written.
+  char* to = reinterpret_cast<char*>(const_cast<std::byte*>(memory.data));
+  for (const Slice& slice : payload) {
+    const absl::string_view bytes(reinterpret_cast<const char*>(slice.data), slice.size);
+    crc = record::CopyCrc32c(crc, bytes, to);
+    to += slice.size;
+  }
+  return crc;
 }
 
 }  // namespace
@@ -133,7 +151,18 @@ absl::StatusOr<bool> FrameParser::Next(Frame* frame) {
   }
   frame->payload.clear();
   Take(payload_bytes, &frame->payload);
-  if (PayloadCrc(frame->payload) != GetLittleEndian<uint32_t>(prefix + 12)) {
+  Slice memory;
+  if (destination_ && frame->type == FrameType::kMessage && payload_bytes >= kMinCopiedPayload) {
+    memory = destination_(*frame, payload_bytes);
+  }
+  uint32_t crc = 0;
+  if (memory.data == nullptr) {
+    crc = PayloadCrc(frame->payload);
+  } else {
+    crc = CopyPayloadCrc(frame->payload, memory);
+    frame->payload = {std::move(memory)};
+  }
+  if (crc != GetLittleEndian<uint32_t>(prefix + 12)) {
     return absl::DataLossError(absl::StrCat("wrong checksum of the payload of frame ",
                                             frame->sequence, " (", payload_bytes, " bytes)"));
   }

@@ -20,7 +20,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -63,6 +65,11 @@ class FrameParser {
  public:
   FrameParser(std::vector<Slice> bytes, int64_t max_message_bytes = kMaxMessageBytes);
 
+  // Memory for the payload of a message whose header has been read, or none: then the payload stays where it was
+  // received. Not for small payloads.
+  using Destination = std::function<Slice(const Frame& frame, size_t payload_bytes)>;
+  void set_destination(Destination destination) { destination_ = std::move(destination); }
+
   // Reads the next frame; its payload refers to the received memory. False after the last one. DATA_LOSS if
   // the bytes are no frame, have a wrong checksum, or end too early; RESOURCE_EXHAUSTED above the limit.
   // Nothing is allocated for a length that exceeds the limit or the bytes that are there.
@@ -73,6 +80,7 @@ class FrameParser {
   void Copy(size_t count, char* out);
   void Take(size_t count, std::vector<Slice>* out);
 
+  Destination destination_;
   std::vector<Slice> bytes_;
   size_t slice_ = 0;   // index of the current one
   size_t offset_ = 0;  // in it

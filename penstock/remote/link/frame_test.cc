@@ -69,6 +69,30 @@ TEST(Frame, DetectsEveryDamagedByte) {
   }
 }
 
+TEST(Frame, CopiesLargePayloadsWhereTheyBelong) {
+  const std::string payload(100000, 'p');
+  std::string bytes = Encode(FrameType::kMessage, 1, 0, "small", "p") +
+                      Encode(FrameType::kMessage, 2, 0, "first", payload) +
+                      Encode(FrameType::kMessage, 3, 0, "second", payload);
+  bytes[bytes.size() - 7] = 'x';  // damaged
+  std::string memory(payload.size(), '.');
+  FrameParser parser(Split(bytes, 1000));
+  std::vector<std::string> asked;
+  parser.set_destination([&](const Frame& frame, size_t payload_bytes) {
+    asked.push_back(frame.header);
+    return Slice{nullptr, reinterpret_cast<const std::byte*>(memory.data()), payload_bytes};
+  });
+  Frame frame;
+  ASSERT_TRUE(*parser.Next(&frame));
+  ASSERT_TRUE(*parser.Next(&frame));
+  EXPECT_EQ(memory, payload);
+  ASSERT_EQ(frame.payload.size(), 1u);
+  EXPECT_EQ(static_cast<const void*>(frame.payload[0].data), memory.data());
+  EXPECT_EQ(frame.payload[0].size, payload.size());
+  EXPECT_TRUE(absl::IsDataLoss(parser.Next(&frame).status()));
+  EXPECT_EQ(asked, (std::vector<std::string>{"first", "second"}));
+}
+
 TEST(Frame, RejectsEveryTruncation) {
   const std::string bytes = Encode(FrameType::kMessage, 5, 4, "header", "payload");
   for (size_t size = 1; size < bytes.size(); ++size) {

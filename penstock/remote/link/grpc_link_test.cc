@@ -1,5 +1,6 @@
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -59,6 +60,48 @@ TEST_F(GrpcLink, DeliversMessagesInBothDirections) {
   EXPECT_EQ(handler_.session(0).bulk.WaitForMessages(1), std::vector<std::string>{"c|" + large});
   ASSERT_TRUE(handler_.session(0).bulk_link->Send({.header = "d"}).ok());
   EXPECT_EQ(bulk_.WaitForMessages(1), std::vector<std::string>{"d|"});
+}
+
+TEST_F(GrpcLink, SendsAHeldMessageWithoutAnother) {
+  Start();
+  const auto links = Connect(Options());
+  ASSERT_TRUE(links.ok()) << links.status();
+  ASSERT_TRUE((*links)->control().Send({.header = "a", .hold = true}).ok());
+  EXPECT_EQ(control_.WaitForMessages(1), std::vector<std::string>{"echo a|"});
+  ASSERT_TRUE((*links)->control().Send({.header = "b", .hold = true}).ok());
+  ASSERT_TRUE((*links)->control().Send({.header = "c"}).ok());
+  EXPECT_EQ(control_.WaitForMessages(3),
+            (std::vector<std::string>{"echo a|", "echo b|", "echo c|"}));
+}
+
+TEST_F(GrpcLink, AcknowledgesWhereNothingElseIsSent) {
+  Start();
+  const auto links = Connect(Options());
+  ASSERT_TRUE(links.ok()) << links.status();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE((*links)->bulk().Send({.header = "x"}).ok());
+    while ((*links)->bulk().stats().unacknowledged_bytes > 0) std::this_thread::yield();
+  }
+  EXPECT_EQ(handler_.session(0).bulk.messages().size(), 3u);
+}
+
+// A thread that waits for a reply receives it, and everything else that comes, on this thread.
+TEST_F(GrpcLink, ReceivesOnTheThreadThatWaits) {
+  Start();
+  const auto links = Connect(Options());
+  ASSERT_TRUE(links.ok()) << links.status();
+  for (size_t round = 1; round <= 50; ++round) {
+    (*links)->LeaveReceiving();
+    ASSERT_TRUE((*links)->control().Send({.header = "x"}).ok());
+    // If it returns early, another thread receives.
+    (*links)->ReceiveWhile([&] { return control_.messages().size() < round; });
+    control_.WaitForMessages(round);
+    if (round % 10 == 0) proxy_->CutAll();
+  }
+  // Nobody waits by ReceiveWhile: another thread receives soon.
+  (*links)->LeaveReceiving();
+  ASSERT_TRUE((*links)->control().Send({.header = "y"}).ok());
+  EXPECT_EQ(control_.WaitForMessages(51).back(), "echo y|");
 }
 
 TEST_F(GrpcLink, ClosesBothLinksOfBothSidesWhenTheClientIsDestroyed) {

@@ -54,6 +54,14 @@ class LinkReceiver {
   // While it runs, no further message of this link is delivered, and the peer's window fills: this is
   // the backpressure.
   virtual void OnMessage(Message message) = 0;
+  // Memory for the payload of the next message, which a copy in OnMessage would fill: the link checks and copies the
+  // payload in one pass. None (the default): it stays where it was received. Called before OnMessage, maybe while an
+  // earlier message is delivered, from one thread at a time. What it says may not happen: if the payload is damaged, the
+  // message comes again.
+  virtual Slice PayloadMemory(const std::string& header, size_t bytes) {
+    (void)header, (void)bytes;
+    return {};
+  }
   // The connection broke; the link reconnects (or waits for the peer to do so) meanwhile.
   virtual void OnDisconnected(const absl::Status& reason) { (void)reason; }
   virtual void OnReconnected() {}

@@ -143,13 +143,13 @@ void PollingThreads::Watch() {
       functions.clear();
       lock.lock();
     }
-    if (events != events_.load() || !at_next_look_.empty()) {
+    if (events != events_.load()) {
       idle = 0;
     } else if (polling_.load() == 0) {
       lock.unlock();
       AddThread();
       lock.lock();
-    } else if (++idle == kIdleWatches) {
+    } else if (at_next_look_.empty() && ++idle == kIdleWatches) {
       watching_.store(false);
       // An event that came just now has not seen that.
       if (events != events_.load()) watching_.store(true);

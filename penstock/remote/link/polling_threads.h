@@ -67,7 +67,10 @@ class PollingThreads {
   bool PollHere();
   // Within an event that ends a wait: the thread that waited is expected to wait again soon, and polls then. If it does
   // not, another thread polls after a few milliseconds.
-  void LeavePolling() { left_.store(true); }
+  void LeavePolling() {
+    // Not if the event took long and another thread polls already: one of the two would wait in vain.
+    if (polling_.load() == 0) left_.store(true);
+  }
   // Ensures that a thread polls now.
   void ResumePolling() {
     if (left_.load()) AddThread();
@@ -95,8 +98,8 @@ class PollingThreads {
   std::atomic<int> polling_{0};      // threads within Next
   std::atomic<uint64_t> events_{0};  // that Next has returned
   std::atomic<bool> watching_{false};
-  std::atomic<bool> left_{
-      false};  // no thread polls until PollHere, ResumePolling, or a few milliseconds
+  // Nobody polls until PollHere or ResumePolling, or for a few milliseconds.
+  std::atomic<bool> left_{false};
   std::atomic<uint64_t> handed_over_{0};
   std::mutex mutex_;
   std::condition_variable changed_, unpark_;

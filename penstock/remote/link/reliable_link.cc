@@ -22,7 +22,7 @@ constexpr int64_t kMaxHeldBytes = int64_t{64} << 10;
 // Payloads up to this are copied into the batch: cheaper than a slice of their own.
 constexpr size_t kMaxCopiedBytes = 512;
 // An acknowledgment is sent alone after so many bytes, or a few milliseconds.
-constexpr int64_t kAckBytes = int64_t{256} << 10;
+constexpr int64_t kAckBytes = int64_t{4} << 20;
 // A frame that arrives damaged so often is not the network's doing.
 constexpr int kMaxStrikes = 3;
 
@@ -278,18 +278,32 @@ void ReliableLink::OnWritten(const std::shared_ptr<Stream>& stream) {
 
 // ---- Receiving ----
 
+absl::Status ReliableLink::ReadFrames(const grpc::ByteBuffer& buffer, std::vector<Frame>* frames) {
+  uint64_t next;
+  {
+    std::lock_guard lock(mutex_);
+    next = accepted_ + 1;
+  }
+  FrameParser parser(SlicesOf(buffer), options_.max_message_bytes);
+  parser.set_destination([&](const Frame& frame, size_t payload_bytes) {
+    // Not for messages that have arrived before.
+    if (frame.sequence != next || receiver_closed_) return Slice();
+    return options_.receiver->PayloadMemory(frame.header, payload_bytes);
+  });
+  for (;;) {
+    Frame frame;
+    PENSTOCK_ASSIGN_OR_RETURN(const bool more, parser.Next(&frame));
+    if (!more) return absl::OkStatus();
+    if (frame.sequence == next) ++next;
+    frames->push_back(std::move(frame));
+  }
+}
+
 void ReliableLink::OnBytes(const std::shared_ptr<Stream>& stream, const grpc::ByteBuffer& buffer) {
   // Only this thread reads from the stream, until the Read below.
   std::vector<Frame> frames;
-  absl::Status error;
-  FrameParser parser(SlicesOf(buffer), options_.max_message_bytes);
-  for (;;) {
-    Frame frame;
-    const absl::StatusOr<bool> more = parser.Next(&frame);
-    if (!more.ok()) error = more.status();
-    if (!more.ok() || !*more) break;
-    frames.push_back(std::move(frame));
-  }
+  std::unique_lock reading(reading_mutex_);
+  absl::Status error = ReadFrames(buffer, &frames);
   std::vector<Outgoing> freed;  // destroyed without the lock: it may be much memory
   std::unique_lock lock(mutex_);
   if (stream_ != stream) return;
@@ -298,6 +312,7 @@ void ReliableLink::OnBytes(const std::shared_ptr<Stream>& stream, const grpc::By
     if (!accepted.ok()) error = accepted;
     if (!accepted.ok()) break;
   }
+  reading.unlock();
   if (!freed.empty()) changed_.notify_all();
   if (error.ok() && peer_closed_ && close_acknowledged_) {
     // Both sides have closed, and both know.
@@ -410,7 +425,10 @@ void ReliableLink::Deliver(std::unique_lock<std::mutex>& lock) {
         break;
       case Incoming::kPeerCloses:
         break;
-      case Incoming::kClosed:
+      case Incoming::kClosed: {
+        std::lock_guard reading(reading_mutex_);
+        receiver_closed_ = true;
+      }
         options_.receiver->OnClosed(item.status);
         if (options_.on_closed) options_.on_closed(item.status);
         break;

@@ -93,6 +93,8 @@ class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLi
 
   absl::Status Enqueue(Message message, bool block);
   void OnBytes(const std::shared_ptr<Stream>& stream, const grpc::ByteBuffer& buffer);
+  // Reads frames; with reading_mutex_.
+  absl::Status ReadFrames(const grpc::ByteBuffer& buffer, std::vector<Frame>* frames);
   void OnWritten(const std::shared_ptr<Stream>& stream);
   void OnEnded(const std::shared_ptr<Stream>& stream, const absl::Status& reason);
   // The rest is called with the mutex held. Accept takes a received frame; released messages go to `freed`.
@@ -116,6 +118,10 @@ class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLi
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  // Held while frames are read: those of a connection that was replaced are over before those of the next one. Taken
+  // before mutex_.
+  std::mutex reading_mutex_;
+  bool receiver_closed_ = false;  // guarded by reading_mutex_; the receiver has its last call
 
   std::shared_ptr<Stream> stream_;  // null: disconnected
   bool was_attached_ = false;

@@ -17,6 +17,9 @@ class DeviceSession::Receiver : public LinkReceiver {
       state_->OnBulkMessage(std::move(message));
     }
   }
+  Slice PayloadMemory(const std::string& header, size_t bytes) override {
+    return control_ ? Slice() : state_->PayloadMemory(header, bytes);
+  }
   void OnClosed(const absl::Status&) override {
     if (control_) {
       state_->OnControlClosed();

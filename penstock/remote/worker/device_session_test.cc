@@ -189,6 +189,41 @@ TEST_F(DeviceSessionTest, AcceptsChunksBeforeTheirPut) {
   EXPECT_EQ(TextOf(Call(GetRequest(1))), "abcd");
 }
 
+// As the link does for large chunks: it asks for memory, copies, and delivers what it has copied.
+TEST_F(DeviceSessionTest, GivesMemoryForEachPartOfAnUploadOnce) {
+  LinkReceiver& bulk = *session_->bulk_receiver();
+  const auto header = [](int64_t offset, int64_t total = 8) {
+    Chunk chunk;
+    chunk.set_id(1);
+    chunk.set_offset(offset);
+    chunk.set_total(total);
+    return chunk.SerializeAsString();
+  };
+  const auto has_memory = [&](const std::string& header, size_t bytes) {
+    return bulk.PayloadMemory(header, bytes).data != nullptr;
+  };
+  Send(PutRequest(1, 8, false));
+  EXPECT_FALSE(has_memory(header(0), 2));  // begins with its message
+  SendChunk(1, 0, 8, "ab");
+  EXPECT_FALSE(has_memory(header(0), 2));
+  EXPECT_FALSE(has_memory(header(4), 2));
+  EXPECT_FALSE(has_memory(header(2), 7));
+  EXPECT_FALSE(has_memory(header(2, 9), 2));
+  EXPECT_FALSE(has_memory("\xff", 2));
+  EXPECT_FALSE(session_->control_receiver()->PayloadMemory(header(2), 2).data != nullptr);
+  const Slice second = bulk.PayloadMemory(header(2), 2);
+  ASSERT_NE(second.data, nullptr);
+  EXPECT_FALSE(has_memory(header(2), 2));  // comes again: it was damaged
+  std::memcpy(const_cast<std::byte*>(second.data), "??", 2);
+  SendChunk(1, 2, 8, "cd");
+  const Slice third = bulk.PayloadMemory(header(4), 4);
+  ASSERT_NE(third.data, nullptr);
+  std::memcpy(const_cast<std::byte*>(third.data), "efgh", 4);
+  bulk.OnMessage({.header = header(4), .payload = {third}});
+  EXPECT_EQ(TextOf(Call(GetRequest(1))), "abcdefgh");
+  EXPECT_FALSE(has_memory(header(0), 2));
+}
+
 TEST_F(DeviceSessionTest, ExecutesAndFetchesWithTheReply) {
   ASSERT_TRUE(Call(CompileRequest(1)).ok());
   Send(PutRequest(2, 4, true), "abcd");

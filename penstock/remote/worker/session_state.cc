@@ -284,6 +284,26 @@ void SessionState::OnBulkMessage(Message message) {
   if (!status.ok()) End(status);
 }
 
+// The first chunk of an upload gets none: the upload begins with its message. Nor does a chunk that arrives again,
+// because it was damaged: it is copied when it is delivered.
+Slice SessionState::PayloadMemory(const std::string& header, size_t bytes) {
+  Chunk chunk;
+  if (!chunk.ParseFromString(header)) return {};
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = uploads_.find(chunk.id());
+  if (ended_ || found == uploads_.end()) return {};
+  Upload& upload = *found->second;
+  const auto size = static_cast<int64_t>(bytes);
+  if (!upload.memory.valid() || !upload.error.ok() || chunk.total() != upload.total ||
+      chunk.offset() != std::max(upload.received, upload.handed_out) ||
+      size > upload.total - chunk.offset()) {
+    return {};
+  }
+  upload.handed_out = chunk.offset() + size;
+  const auto* memory = static_cast<const std::byte*>(upload.memory.raw());
+  return {upload.memory.owner(), memory + chunk.offset(), bytes};
+}
+
 absl::StatusOr<std::shared_ptr<SessionState::Upload>> SessionState::UploadOfLocked(
     const Chunk& chunk, int64_t size) {
   const auto invalid = [&](auto... parts) {
@@ -312,7 +332,7 @@ absl::StatusOr<std::shared_ptr<SessionState::Upload>> SessionState::UploadOfLock
     upload->error = CheckBytesLocked(chunk.total());
     if (upload->error.ok()) {
       upload->error = base::CatchExceptions([&] {
-        upload->memory = base::Array::Uninitialized(base::DType::kU8, {chunk.total()});
+        upload->memory = upload_memory_->Allocate(chunk.total());
         return absl::OkStatus();
       });
     }
@@ -339,7 +359,9 @@ absl::Status SessionState::ReceiveChunk(const Chunk& chunk, absl::Span<const Sli
   }
   // No other thread writes to an upload's memory, and none reads it before it is complete.
   if (wanted) {
-    CopyPayload(payload, static_cast<std::byte*>(upload->memory.mutable_raw()) + chunk.offset());
+    auto* const to = static_cast<std::byte*>(upload->memory.mutable_raw()) + chunk.offset();
+    const bool there = payload.size() == 1 && payload[0].data == to;  // PayloadMemory
+    if (!there) CopyPayload(payload, to);
   }
   {
     const std::lock_guard<std::mutex> lock(mutex_);

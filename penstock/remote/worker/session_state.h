@@ -35,6 +35,7 @@
 #include "penstock/remote/link/link.h"
 #include "penstock/remote/protocol.pb.h"
 #include "penstock/remote/worker/device_session.h"
+#include "penstock/remote/worker/upload_memory.h"
 #include "penstock/runtime/client.h"
 
 namespace penstock::remote {
@@ -75,6 +76,8 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   void Attach(Link* control, Link* bulk);
   void OnControlMessage(Message message);
   void OnBulkMessage(Message message);
+  // Of a bulk message: LinkReceiver::PayloadMemory.
+  Slice PayloadMemory(const std::string& header, size_t bytes);
   // A link was closed; it is not used afterwards.
   void OnControlClosed();
   void OnBulkClosed();
@@ -165,7 +168,8 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   struct Upload {
     base::Array memory;  // uint8 [total]
     int64_t total = 0, received = 0;
-    absl::Status error;  // its bytes are received and dropped
+    int64_t handed_out = 0;  // end of what PayloadMemory has returned, each byte once
+    absl::Status error;      // its bytes are received and dropped
     bool announced = false;
     ir::TensorType type;
     const runtime::Device* device = nullptr;
@@ -205,6 +209,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   absl::flat_hash_map<uint64_t, std::shared_ptr<runtime::Executable>>
       programs_;  // nullptr: compiling
   absl::flat_hash_map<uint64_t, std::shared_ptr<Upload>> uploads_;
+  const std::shared_ptr<UploadMemory> upload_memory_ = std::make_shared<UploadMemory>();
   int64_t buffer_bytes_ = 0, get_bytes_ = 0, uploading_ = 0, async_ = 0;
   int64_t executions_ = 0, requests_ = 0;
   int64_t compile_bytes_ = 0;  // of programs that are compiled, or wait for it
