@@ -601,6 +601,10 @@ TEST(AutogradTest, GradOfAFreedTensorOfTheSameStep) {
               ElementsAre(4));
   z.backward();
   EXPECT_THAT(ErrorOf(w), HasSubstr("a second time"));
+  // With respect to a tensor that depends on a freed one, in a step after both.
+  const Tensor square = z * z;
+  ASSERT_TRUE(xm::mark_step().ok());
+  EXPECT_THAT(ValuesOf(autograd::grad({square}, {z})[0]), ElementsAre(2 * 48));
 }
 
 // A sum of losses over steps keeps no step.

@@ -161,7 +161,7 @@ class Differentiation {
   }
 
   // Whether gradients that leave the graph by this identity go on to a target. Where what was freed
-  // leads is not known any longer; but if it is a target itself, that is where the way ends.
+  // leads is not known any longer; but not to a target that depends on it, or is it itself.
   bool LeadsOn(Segment& segment, const Segment::Identity& identity) {
     if (identity.is_leaf) {
       return std::find(targets_.begin(), targets_.end(), identity.tensor.lock()) != targets_.end();
@@ -169,7 +169,7 @@ class Differentiation {
     if (identity.freed) {
       return std::none_of(targets_.begin(), targets_.end(), [&](const auto& target) {
         const Value x = ValueIn(segment, *target);
-        return x.valid() && x.node_id() == identity.value.node_id();
+        return x.valid() && Ancestors(segment.graph, {x})[identity.value.node_id()];
       });
     }
     return identity.origin != nullptr && Leads(*identity.origin)[identity.origin_value.node_id()];
