@@ -607,6 +607,24 @@ TEST(AutogradTest, GradOfAFreedTensorOfTheSameStep) {
   EXPECT_THAT(ValuesOf(autograd::grad({square}, {z})[0]), ElementsAre(2 * 48));
 }
 
+// Freed histories of steps before do not lead to a tensor of a later one.
+TEST(AutogradTest, GradOfATensorMadeAfterWhatWasFreed) {
+  Tensor w = Make({1}, {2}, true);
+  Tensor a = w * w;
+  sum(a * 1).backward();
+  ASSERT_TRUE(xm::mark_step().ok());
+  Tensor b = a * a;  // a's history is freed
+  ASSERT_TRUE(xm::mark_step().ok());
+  autograd::grad({b}, {a});  // frees b's
+  Tensor c = b * 3;
+  ASSERT_TRUE(xm::mark_step().ok());
+  Tensor d = c * c;
+  ASSERT_TRUE(xm::mark_step().ok());
+  const Tensors gradient = autograd::grad({d}, {c});
+  ASSERT_EQ(gradient.size(), 1u) << ErrorOf(w);
+  EXPECT_THAT(ValuesOf(gradient[0]), ElementsAre(2 * 48));
+}
+
 // A sum of losses over steps keeps no step.
 TEST(AutogradTest, ASumOfDifferentiatedLossesKeepsNoHistory) {
   Tensor w = Make({1}, {2}, true), total = Make({1}, {0});

@@ -161,18 +161,26 @@ class Differentiation {
   }
 
   // Whether gradients that leave the graph by this identity go on to a target. Where what was freed
-  // leads is not known any longer; but not to a target that depends on it, or is it itself.
+  // leads is not known any longer; but not to a target that depends on it, or is it itself, nor to
+  // one of a later segment.
   bool LeadsOn(Segment& segment, const Segment::Identity& identity) {
     if (identity.is_leaf) {
       return std::find(targets_.begin(), targets_.end(), identity.tensor.lock()) != targets_.end();
     }
     if (identity.freed) {
       return std::none_of(targets_.begin(), targets_.end(), [&](const auto& target) {
+        if (IsOfLaterSegment(*target, segment)) return true;
         const Value x = ValueIn(segment, *target);
         return x.valid() && Ancestors(segment.graph, {x})[identity.value.node_id()];
       });
     }
     return identity.origin != nullptr && Leads(*identity.origin)[identity.origin_value.node_id()];
+  }
+
+  bool IsOfLaterSegment(TensorImpl& target, const Segment& segment) const {
+    const TensorImpl& root = target.root();
+    const Segment* const made = root.segment != nullptr ? root.segment.get() : root.origin.get();
+    return made != nullptr && made->serial > segment.serial;
   }
 
   // The value of a target that is no leaf in a segment; invalid if it has none.
