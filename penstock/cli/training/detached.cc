@@ -89,6 +89,9 @@ constexpr DetachedRow kDetachedRows[] = {
     {"--learning-rate-curve", "it is for --find-learning-rate, which does not train"},
 };
 
+// More take the parser seconds of the worker's time.
+constexpr size_t kMaxArguments = 5000;
+
 bool IsUtf8(const std::string& text) {
   try {
     (void)nlohmann::json(text).dump();
@@ -142,6 +145,11 @@ std::vector<std::string> ArgumentsOf(const std::vector<OptionValues>& options,
 absl::StatusOr<std::pair<std::vector<std::string>, int>> CheckDetachedArguments(
     const std::vector<std::string>& arguments, const std::vector<std::string>& readable,
     const std::vector<std::string>& writable) {
+  if (arguments.size() > kMaxArguments) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a detached training has at most ", kMaxArguments, " arguments, not ",
+                     arguments.size(), "; name files by a pattern in quotes: 'gs://b/*.tfrec'"));
+  }
   // Before the parser sees it: it would read the file.
   for (const std::string& word : arguments) {
     if (!IsUtf8(word)) {

@@ -58,6 +58,11 @@ TEST(DetachedOptions, ArgumentsMustBeText) {
               AllOf(HasSubstr("m\\xfcll.npz"), HasSubstr("not UTF-8")));
 }
 
+TEST(DetachedOptions, BoundsTheNumberOfArguments) {
+  EXPECT_THAT(ErrorOf(std::vector<std::string>(100000, "gs://in/a")),
+              AllOf(HasSubstr("at most 5000 arguments, not 100004"), HasSubstr("pattern")));
+}
+
 TEST(DetachedOptions, RejectsWhatMakesNoSenseOnTheWorker) {
   const std::vector<std::vector<std::string>> rejected = {{"--config", "/etc/passwd"},
                                                           {"--config=/etc/passwd"},
