@@ -6,7 +6,8 @@
 //
 // Each link has a connection of its own, so that an upload never delays a request. A broken connection
 // is opened again: at once, then after 0.1 s, doubling up to 5 s (with jitter), until the time of
-// RemoteOptions::reconnect_seconds or the worker's lease is over. Both links then end with UNAVAILABLE.
+// RemoteOptions::reconnect_seconds or the worker's lease is over, or nothing has arrived on several connections in a
+// row. Both links then end with UNAVAILABLE.
 // The user is told by RemoteOptions::note, once for both links.
 #pragma once
 
@@ -33,7 +34,7 @@ enum class Opening {
 //
 // Errors: UNAVAILABLE after connect_seconds, with what was tried, or after a quarter of them if nobody listens there;
 // NOT_FOUND: the host name is unknown; UNIMPLEMENTED: the server there is no worker; UNAUTHENTICATED, PERMISSION_DENIED: the
-// credentials; INVALID_ARGUMENT: the address, or plaintext to an address that is not loopback;
+// credentials; INVALID_ARGUMENT: the address, or one side speaks TLS and the other one plaintext (connection_failure.h);
 // FAILED_PRECONDITION: no common protocol version; and whatever the worker rejects the session with.
 absl::StatusOr<std::unique_ptr<SessionLinks>> ConnectLinks(const RemoteOptions& options,
                                                            const DeviceClient::Receivers& receivers,
