@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 #include "penstock/data/stage.h"
 #include "penstock/kernels/call_flops.h"
