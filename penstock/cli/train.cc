@@ -281,8 +281,8 @@ class Train : public Command {
     if (!validation_.empty()) fit.validation_data = &validation;
     PENSTOCK_ASSIGN_OR_RETURN(fit.class_weight, recipe_.ClassWeights(shards_.data));
     PENSTOCK_RETURN_IF_ERROR(checkpoints_.CatchTermination());
-    fit.callbacks =
-        Callbacks(transfer_.first_stage(), /*log=*/!second_has_begun, setup.model, validation);
+    fit.callbacks = Callbacks(transfer_.first_stage(), /*log=*/!second_has_begun, setup.model,
+                              validation, /*initial_step=*/0);
     fit.profile = Profile();
     PENSTOCK_ASSIGN_OR_RETURN(train::History history, FitFrozen(setup, fit));
     if (!transfer_.has_second_stage()) return history;
@@ -304,7 +304,14 @@ class Train : public Command {
         Compile(setup.model, setup.client, steps, transfer_.second_stage_factor()));
     fit.initial_epoch = fit.epochs;
     fit.epochs = epochs_;
-    fit.callbacks = Callbacks(transfer_.second_stage(), /*log=*/true, setup.model, validation);
+    // Its own steps begin at 0, its epochs do not.
+    int64_t initial_step = 0;
+    if (event_files_.on()) {
+      PENSTOCK_ASSIGN_OR_RETURN(const int64_t images, CountImages(shards_.data));
+      initial_step = (images + shards_.batch_size - 1) / shards_.batch_size * fit.initial_epoch;
+    }
+    fit.callbacks =
+        Callbacks(transfer_.second_stage(), /*log=*/true, setup.model, validation, initial_step);
     fit.profile = std::nullopt;
     PENSTOCK_ASSIGN_OR_RETURN(const train::History second, setup.model.Fit(setup.dataset, fit));
     if (patience_ > 0 && !second.interrupted && Lowest(history) < Lowest(second)) {
@@ -510,9 +517,11 @@ class Train : public Command {
 
   // `stage`: name of a folder for the checkpoints of a stage; empty: there is one stage.
   // `model`, `validation`: what the confusion matrix is of; they outlive the callbacks.
+  // `initial_step`: steps of the stage before.
   std::vector<std::shared_ptr<train::Callback>> Callbacks(const std::string& stage, bool log,
                                                           keras::Model& model,
-                                                          const data::Dataset& validation) {
+                                                          const data::Dataset& validation,
+                                                          int64_t initial_step) {
     std::vector<std::shared_ptr<train::Callback>> callbacks{train::TerminateOnNan()};
     // Validation, and the weights that --early-stopping keeps, are those of the averages.
     if (recipe_.averages()) callbacks.push_back(train::SwapEMAWeights({.swap_on_epoch = true}));
@@ -527,7 +536,7 @@ class Train : public Command {
       const bool append = transfer_.has_second_stage() && stage == transfer_.second_stage();
       callbacks.push_back(train::CsvLogger({.path = csv_log_, .append = append}));
     }
-    if (auto events = event_files_.Callback(model, validation)) {
+    if (auto events = event_files_.Callback(model, validation, initial_step)) {
       callbacks.push_back(std::move(events));
     }
     return callbacks;

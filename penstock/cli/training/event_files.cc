@@ -94,7 +94,8 @@ absl::Status EventFiles::Check(bool validates, bool caches) const {
 }
 
 std::shared_ptr<train::Callback> EventFiles::Callback(keras::Model& model,
-                                                      const data::Dataset& validation) const {
+                                                      const data::Dataset& validation,
+                                                      int64_t initial_step) const {
   if (folder_.empty()) return nullptr;
   train::TensorBoardOptions board{.folder = folder_,
                                   .histogram_freq = histogram_freq_,
@@ -102,8 +103,10 @@ std::shared_ptr<train::Callback> EventFiles::Callback(keras::Model& model,
                                   .write_graph = write_graph_,
                                   .write_images = write_images_,
                                   .write_steps_per_second = write_steps_per_second_,
-                                  .profile_steps = {profile_batch_.first, profile_batch_.last},
+                                  .initial_step = initial_step,
                                   .class_names = model.class_names()};
+  // As --profile, of the first stage.
+  if (initial_step == 0) board.profile_steps = {profile_batch_.first, profile_batch_.last};
   // The parser has checked the range; "epoch" is no number.
   if (!absl::SimpleAtoi(update_freq_, &board.update_every_steps)) board.update_every_steps = 0;
   if (confusion_matrix_) {

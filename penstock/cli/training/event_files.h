@@ -21,10 +21,11 @@ class EventFiles {
   // Checks the combination of options, and that the folder can be written, before any slow work.
   // `validates`, `caches`: whether there is --validation, --cache-features.
   absl::Status Check(bool validates, bool caches) const;
+  bool on() const { return !folder_.empty(); }
   // The callback that writes them; null without --tensorboard. `model` and `validation`, whose
-  // confusion matrix is shown, must outlive it.
-  std::shared_ptr<train::Callback> Callback(keras::Model& model,
-                                            const data::Dataset& validation) const;
+  // confusion matrix is shown, must outlive it. `initial_step`: steps of the stage before.
+  std::shared_ptr<train::Callback> Callback(keras::Model& model, const data::Dataset& validation,
+                                            int64_t initial_step) const;
 
  private:
   std::string folder_;

@@ -164,6 +164,7 @@ class TensorBoardCallback : public Callback {
     PENSTOCK_RETURN_IF_ERROR(CheckNotEmpty(kWho, "folder", options_.folder));
     for (const auto& [name, value] :
          {std::pair<absl::string_view, int64_t>{"update_every_steps", options_.update_every_steps},
+          {"initial_step", options_.initial_step},
           {"histogram_freq", options_.histogram_freq},
           {"embeddings_freq", options_.embeddings_freq}}) {
       PENSTOCK_RETURN_IF_ERROR(CheckNotNegative(kWho, name, value));
@@ -245,7 +246,7 @@ class TensorBoardCallback : public Callback {
     }
     for (const auto& [name, value] : logs)
       scalars.emplace_back(absl::StrCat("batch_", name), value);
-    PENSTOCK_RETURN_IF_ERROR(train_.AppendSummary(position.total_steps, ScalarSummary(scalars)));
+    PENSTOCK_RETURN_IF_ERROR(train_.AppendSummary(StepOf(position), ScalarSummary(scalars)));
     return train_.Flush(/*soon=*/true);
   }
 
@@ -255,6 +256,10 @@ class TensorBoardCallback : public Callback {
     PENSTOCK_RETURN_IF_ERROR(
         train_.AppendSummary(0, GraphSummary("train_step", GraphDefOf(*graph))));
     return train_.Flush(/*soon=*/true);
+  }
+
+  int64_t StepOf(const Position& position) const {
+    return options_.initial_step + position.total_steps;
   }
 
   static bool IsDue(int freq, const Position& position) {
@@ -287,7 +292,7 @@ class TensorBoardCallback : public Callback {
     absl::Status status = train_.AppendSummary(position.epoch, ScalarSummary(train));
     if (validation.empty()) return status;
     status.Update(validation_.AppendSummary(position.epoch, ScalarSummary(validation)));
-    status.Update(validation_.AppendSummary(position.total_steps, ScalarSummary(by_steps)));
+    status.Update(validation_.AppendSummary(StepOf(position), ScalarSummary(by_steps)));
     if (options_.confusion_matrix != nullptr) status.Update(WriteConfusion(position));
     return status;
   }

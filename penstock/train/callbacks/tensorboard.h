@@ -48,6 +48,9 @@ struct TensorBoardOptions {
   // "epoch_steps_per_second", and "batch_steps_per_second" with update_every_steps.
   bool write_steps_per_second = false;
   int64_t update_every_steps = 0;  // Keras's update_freq; 0: "epoch"
+  // Steps of trainings before this one, whose axis it continues: a second stage. Not in Keras, whose
+  // counter of steps belongs to the model.
+  int64_t initial_step = 0;
   // The first and the last training step, from 1, that the profiler shows (Keras's profile_batch);
   // {0, 0}: none. Equals FitOptions.profile without the times of operations.
   std::pair<int64_t, int64_t> profile_steps = {0, 0};

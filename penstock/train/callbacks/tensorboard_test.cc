@@ -69,7 +69,7 @@ TEST(TensorBoard, WritesToFileSystemsWithoutAppend) {
 TEST(TensorBoard, DoesNotMissPeriodsThatEndWithinExecution) {
   const std::string folder = NewPath("_tb");
   FakeContext run;
-  auto callback = TensorBoard({.folder = folder, .update_every_steps = 4});
+  auto callback = TensorBoard({.folder = folder, .update_every_steps = 4, .initial_step = 0x10});
   ASSERT_TRUE(callback->EpochBegin(run, {}).ok());
   for (int64_t step : {3, 6, 8, 11}) {
     ASSERT_TRUE(callback->BatchEnd(run, {.total_steps = step}, {{"loss", 0.5}}).ok());
@@ -80,9 +80,10 @@ TEST(TensorBoard, DoesNotMissPeriodsThatEndWithinExecution) {
   ASSERT_TRUE(reader.ok()) << reader.status();
   const auto block = (*reader)->ReadBlock();
   ASSERT_TRUE(block.ok()) << block.status();
-  ASSERT_EQ(block->records.size(), 3u);  // the version, then steps 6 and 8
-  EXPECT_THAT(std::string(block->records[1]), HasSubstr("\x10\x06"));
-  EXPECT_THAT(std::string(block->records[2]), HasSubstr("\x10\x08"));
+  // The version, then steps 6 and 8 of this training, after 16 of another.
+  ASSERT_EQ(block->records.size(), 3u);
+  EXPECT_THAT(std::string(block->records[1]), HasSubstr("\x10\x16"));
+  EXPECT_THAT(std::string(block->records[2]), HasSubstr("\x10\x18"));
   std::filesystem::remove_all(folder);
 }
 
