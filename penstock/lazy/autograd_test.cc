@@ -607,6 +607,18 @@ TEST(AutogradTest, GradOfAFreedTensorOfTheSameStep) {
   EXPECT_THAT(ValuesOf(autograd::grad({square}, {z})[0]), ElementsAre(2 * 48));
 }
 
+TEST(AutogradTest, GradOfAViewOfAFreedTensor) {
+  Tensor w = Make({2}, {2, 3}, true);
+  Tensor a = w * w;
+  sum(a * 1).backward();
+  const Tensor part = view(a, {2, 1});
+  const Tensor y = part * part;
+  ASSERT_TRUE(xm::mark_step().ok());
+  const Tensors gradient = autograd::grad({sum(y)}, {part});
+  ASSERT_EQ(gradient.size(), 1u) << ErrorOf(w);
+  EXPECT_THAT(ValuesOf(gradient[0]), ElementsAre(8, 18));
+}
+
 // Freed histories of steps before do not lead to a tensor of a later one.
 TEST(AutogradTest, GradOfATensorMadeAfterWhatWasFreed) {
   Tensor w = Make({1}, {2}, true);

@@ -408,8 +408,18 @@ History PartialHistory(Segment& segment, const TensorImpl& root, const Reach& re
     identities.push_back(identity);
     wanted.push_back(identity.value);
   }
+  std::vector<std::pair<const TensorImpl*, Segment::ViewValue>> views;
+  for (const auto& view : segment.views) {
+    if (!nodes.has(view.second.value.node_id())) continue;
+    views.push_back(view);
+    wanted.push_back(view.second.value);
+  }
   const Values copies = partial->graph.Inline(segment.graph, given, replacements, wanted);
   if (copies.empty()) return {};
+  for (size_t i = 0; i < views.size(); ++i) {
+    views[i].second.value = copies[i + 1 + identities.size()];
+    partial->views.insert(views[i]);
+  }
   for (size_t i = 0; i < identities.size(); ++i) {
     Segment::Identity& identity = identities[i];
     identity.value = copies[i + 1];
