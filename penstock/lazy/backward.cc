@@ -167,6 +167,13 @@ class Differentiation {
     if (identity.is_leaf) {
       return std::find(targets_.begin(), targets_.end(), identity.tensor.lock()) != targets_.end();
     }
+    // What all targets depend on here leads to none of them.
+    if (std::all_of(targets_.begin(), targets_.end(), [&](const auto& target) {
+          const Value x = ValueIn(segment, *target);
+          return x.valid() && Ancestors(segment.graph, {x})[identity.value.node_id()];
+        })) {
+      return false;
+    }
     if (identity.freed) {
       return std::none_of(targets_.begin(), targets_.end(), [&](const auto& target) {
         if (IsOfLaterSegment(*target, segment)) return true;
