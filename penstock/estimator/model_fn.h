@@ -155,7 +155,7 @@ class ModelFn {
   Function function_;
 };
 
-// Checks what a mode requires: a loss, a train_op, predictions; that the mode is the one asked for;
+// Checks what a mode requires: a loss, a train_op, predictions; that the mode is the requested one;
 // that tensors are of this graph.
 absl::Status CheckSpec(const ModelSpec& spec, ModeKeys mode, const session::Graph& graph);
 

@@ -291,7 +291,7 @@ TEST(AutogradTest, DoubleBackward) {
   }
 }
 
-// Tensors of one value are told apart: PyTorch's gradient with respect to a copy is not that with
+// Tensors of one value are distinguished: PyTorch's gradient with respect to a copy is not that with
 // respect to what was copied.
 TEST(AutogradTest, GradOfCopiesAndViewsIsTheirOwn) {
   for (const bool step : {false, true}) {

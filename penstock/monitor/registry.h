@@ -20,7 +20,7 @@
 //   prometheus.h          the text of /metrics
 //   http_request.h, http_server.h         a bounded HTTP server
 //
-// Registry: the numbers of one process, written by whoever knows them and read by whoever shows
+// Registry: the numbers of one process, written where they are known and read where they are shown
 // them. There is no global one.
 //
 //   Number& steps = registry.Get("penstock_steps_total");
@@ -30,7 +30,7 @@
 //   Snapshot snapshot = registry.Take();
 //
 // Thread-safe. Numbers live as long as the registry, unless Remove ends them, and never move. Bounded: at most kMaxNumbers
-// numbers (a label beyond that gets a number that nobody shows) and kMaxEvents events (the oldest
+// numbers (a label beyond that gets a number that is not shown) and kMaxEvents events (the oldest
 // are dropped).
 #pragma once
 

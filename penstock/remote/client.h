@@ -44,8 +44,8 @@ struct RemoteOptions {
   // Time to reach it again after it was heard last, before and after the session is lost (Client::Reopen tries for the
   // rest of it, and 2 s at least); 0: the worker's lease, or connect_seconds if that is longer.
   double reconnect_seconds = 0;
-  // A connection that is silent for so long is asked for an answer, and given up after the same time again. The
-  // answer to a Hello takes half of it at most.
+  // A connection without traffic for this long gets a keepalive ping, and is closed if there is no reply within the same
+  // time again. The reply to a Hello takes half of it at most.
   double keepalive_seconds = 20;
   // Tells the user about pauses: "connection to tpu1:8470 lost (...), reconnecting", "reconnected after 12 s".
   // Not called any more when the client is destroyed. Default: stderr.

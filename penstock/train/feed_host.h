@@ -92,7 +92,7 @@ class HostFeed {
     int64_t depth = 1, steps = 1;
     friend bool operator==(const Take&, const Take&) = default;
   };
-  // The calls of Next that will probably follow, for a feed that works ahead over a connection. A
+  // The calls of Next that will probably follow, for a feed that prefetches over a connection. A
   // wrong announcement costs time.
   virtual void Expect(const std::vector<Take>& calls) { (void)calls; }
   // Number of calls worth announcing; 0: none.

@@ -104,7 +104,7 @@ class KilledProcessesTest : public testing::Test {
 };
 
 // Kills a worker before given steps, in order, and starts it again: the training goes on before it listens. Keeps
-// what the user is told.
+// what the user sees.
 class KillWorkerAt : public train::Callback {
  public:
   KillWorkerAt(WorkerProcess& worker, std::vector<int64_t> steps)

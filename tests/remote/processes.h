@@ -38,7 +38,7 @@ class Process {
   // The next line of its output that contains `text`; empty, and a failure of the test, when it has ended or after
   // kProcessLimit.
   std::string AwaitLine(const std::string& text);
-  // Reads and drops what it prints from now on. Else it stops when nobody reads 64 KiB.
+  // Reads and drops what it prints from now on. Otherwise it blocks once the pipe holds 64 KiB.
   void DropOutput();
 
  private:

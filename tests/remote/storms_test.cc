@@ -37,7 +37,7 @@ namespace {
 
 constexpr int64_t kMegabytes = 64;  // that a worker may hold more after a storm than before
 
-// Trains again and again in a session of its own until it is told to end.
+// Trains again and again in a session of its own until it is stopped.
 class TrainingBeside {
  public:
   explicit TrainingBeside(remote::RemoteOptions options)

@@ -132,7 +132,7 @@ std::map<std::string, std::vector<json>> Lines() {
   lines["timeout"] = {Toxic("timeout", "upstream", {{"timeout", 100}}, 0.5)};
   lines["silent"] = {Toxic("timeout", "downstream", {{"timeout", 0}}, 0.3)};
   lines["slow_close"] = Both("slow_close", {{"delay", 100}});
-  // Every connection ends after so many bytes. Each message must fit, since one is sent again from its begin.
+  // Every connection ends after a number of bytes. Each message must fit, since one is sent again from its begin.
   for (const int bytes : {20011, 40009}) {
     lines[absl::StrCat("limit_down_", bytes)] = {
         Toxic("limit_data", "downstream", {{"bytes", bytes}})};

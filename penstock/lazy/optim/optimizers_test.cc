@@ -196,7 +196,7 @@ TEST(Optimizers, OptionsChangedBetweenStepsGetTheirState) {
   for (const float value : ValuesOf(b)) EXPECT_TRUE(std::isfinite(value));
 }
 
-// A checkpoint is what somebody else may have written.
+// A checkpoint may come from another program.
 TEST(Schedulers, StatesThatAreNoneAreErrorsAndChangeNothing) {
   namespace lr = optim::lr_scheduler;
   const Tensor param = Make({1}, {1}, true);

@@ -20,7 +20,7 @@
 namespace penstock::remote {
 namespace {
 
-// Deletes are sent by themselves when so many wait for a request to go with.
+// Number of pending deletes at which they are sent without waiting for a request to join.
 constexpr size_t kMaxDeletes = 64;
 constexpr int64_t kMaxDeleteBytes = int64_t{16} << 20;
 
@@ -188,7 +188,7 @@ absl::Status ClientSession::SendWith(Request request, std::vector<Slice> payload
     pending_.emplace(id, std::move(pending));
   }
   const absl::Status sent = Give(std::move(request), std::move(payload), /*block=*/true);
-  // If it is not there any more, OnClosed has called it.
+  // If it is absent, OnClosed has called it.
   if (!sent.ok() && TakePending(id) != nullptr) return sent;
   return absl::OkStatus();
 }

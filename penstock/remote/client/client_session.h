@@ -72,7 +72,7 @@ class ClientSession {
   // Goes to the worker with a later request, at most once a second.
   void SetActivity(ClientActivity activity);
 
-  // The first of `count` handles that nobody has used.
+  // The first of `count` unused handles.
   uint64_t NewHandles(int64_t count) { return next_handle_.fetch_add(count); }
 
   // Sends a request without a reply. Blocks while the link's window is full.

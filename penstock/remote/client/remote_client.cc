@@ -19,7 +19,7 @@
 namespace penstock::remote {
 namespace {
 
-// A message of small tensors is sent when it has so many of them, or so many bytes.
+// Limits of a message of small tensors; it is sent when it reaches either.
 constexpr int kMaxTensorsOfPut = 1024;
 constexpr int64_t kMaxBytesOfPut = int64_t{1} << 20;
 

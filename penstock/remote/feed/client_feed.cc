@@ -109,7 +109,7 @@ void ClientFeed::CloseNow() {
   if (feed_ == 0) return;
   remote::Request request;
   request.mutable_close_feed()->set_feed(std::exchange(feed_, 0));
-  // A reply is asked for: without one, an error would end the session.
+  // Requests a reply: without one, an error would end the session.
   session_->Send(std::move(request), {}, [](absl::StatusOr<ReceivedReply>) {}).IgnoreError();
 }
 
@@ -185,7 +185,7 @@ absl::StatusOr<std::optional<train::DeviceBatch>> ClientFeed::Next(int64_t depth
   if (requested_.empty()) PENSTOCK_RETURN_IF_ERROR(RequestAhead({depth, steps}));
   PENSTOCK_ASSIGN_OR_RETURN(bool more, HasNext());
   const Requested* front = &requested_.front();
-  // At the end of the data it does not matter what was asked for.
+  // At the end of the data the requested count does not matter.
   if (more && (front->take.depth != depth || front->answer->batch->steps > steps)) {
     PENSTOCK_RETURN_IF_ERROR(Reposition());
     PENSTOCK_RETURN_IF_ERROR(Request({depth, steps}));

@@ -146,7 +146,7 @@ TEST_F(ObjectStoreTest, PrefixWithOptionsMustEndInASlashBeforeThem) {
   EXPECT_OK(start("s3://key:hush@flowers/train/?region=eu-west-1"));
 }
 
-// The store has no such object: whoever asked for it would get its error.
+// The store has no such object: reading it on the client would fail.
 TEST_F(ObjectStoreTest, NothingIsSentOrReadBeforeTheCheck) {
   io::ScriptedGcs gcs;
   Start({gcs.Uri("train/")});

@@ -19,7 +19,7 @@ void Drop(ClientSession& session, uint64_t handle) {
   Request request;
   request.mutable_keep_rows()->set_rows(handle);
   request.mutable_keep_rows()->set_drop(true);
-  // A reply is asked for: without one, an error would end the session.
+  // Requests a reply: without one, an error would end the session.
   session.Send(std::move(request), {}, [](absl::StatusOr<ReceivedReply>) {}).IgnoreError();
 }
 

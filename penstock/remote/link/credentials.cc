@@ -190,7 +190,7 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
   if (!loopback && options.token.empty() && options.client_ca.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("refusing to listen on ", options.listen,
-                     " without authentication: whoever reaches it could run "
+                     " without authentication: any client that reaches it could run "
                      "programs. Require clients' certificates (client CA) or a bearer token"));
   }
   if (!tls) return grpc::InsecureServerCredentials();

@@ -43,7 +43,7 @@ struct ClientCredentials {
 absl::StatusOr<ClientCredentials> MakeClientCredentials(const RemoteOptions& options,
                                                         const Endpoint& endpoint);
 
-// The server's. INVALID_ARGUMENT if the options forbid to listen: plaintext, or nobody to authenticate, on
+// The server's. INVALID_ARGUMENT if the options forbid to listen: plaintext, or no authentication, on
 // an address that is not loopback.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
     const LinkServerOptions& options, const std::string& host);

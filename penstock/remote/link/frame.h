@@ -72,7 +72,7 @@ class FrameParser {
 
   // Reads the next frame; its payload refers to the received memory. False after the last one. DATA_LOSS if
   // the bytes are no frame, have a wrong checksum, or end too early; RESOURCE_EXHAUSTED above the limit.
-  // Nothing is allocated for a length that exceeds the limit or the bytes that are there.
+  // Nothing is allocated for a length that exceeds the limit or the available bytes.
   absl::StatusOr<bool> Next(Frame* frame);
 
  private:

@@ -15,7 +15,7 @@ constexpr char kCheck[] = "/grpc.health.v1.Health/Check";
 constexpr char kWatch[] = "/grpc.health.v1.Health/Watch";
 constexpr size_t kMostRequestBytes = 4096;
 constexpr size_t kMostWatchers = 64;
-// A watcher that has gone is noticed when it is told something.
+// A write to a watcher that has disconnected fails, which ends the call.
 constexpr double kRepeatSeconds = 30;
 
 bool IsKnown(const std::string& service) {

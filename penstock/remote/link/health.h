@@ -25,7 +25,7 @@ class Health {
   // Answers a call of Check or Watch. `request_seconds`: the time in which its request must come.
   void OnCall(const std::shared_ptr<ServerStream>& stream, PollingThreads& threads,
               double request_seconds);
-  // NOT_SERVING from now on; watchers are told.
+  // NOT_SERVING from now on; sent to all watchers.
   void Drain();
   // Ends the calls of watchers.
   void End();

@@ -138,7 +138,7 @@ class WatchCall {
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;
 };
 
-// A balancer watches: it is told at the moment of the drain, without asking again.
+// A load balancer that watches receives the change at the moment of the drain, without polling.
 TEST_F(HealthTest, TellsAWatcherOfTheDrain) {
   WatchCall watch(server_->address(), "");
   EXPECT_EQ(watch.Read(), kServing);
@@ -163,7 +163,7 @@ TEST_F(HealthTest, BoundsTheWatchers) {
   EXPECT_EQ(Check(""), kServing);
 }
 
-// The worker ends although somebody watches.
+// The worker ends although a client watches its health.
 TEST_F(HealthTest, EndsWithWatchers) {
   WatchCall watch(server_->address(), "");
   EXPECT_EQ(watch.Read(), kServing);

@@ -45,7 +45,7 @@ constexpr double kLongestBackoffSeconds = 5;
 constexpr auto kTerminationPoll = std::chrono::milliseconds(200);
 constexpr double kTerminationSeconds =
     2;  // after SIGTERM a lost connection has this time to come back
-// Part of connect_seconds in which a first connection tries an address where nobody is.
+// Part of connect_seconds in which a first connection tries an address that rejects connections.
 constexpr double kPartForNobody = 0.25;
 // The user is told of a worker that cannot be reached after so long, after twice that, and so on.
 constexpr double kFirstReminderSeconds = 30;

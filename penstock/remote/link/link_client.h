@@ -8,7 +8,7 @@
 // is opened again: at once, then after 0.1 s, doubling up to 5 s (with jitter), until the time of
 // RemoteOptions::reconnect_seconds or the worker's lease is over, or nothing has arrived on several connections in a
 // row. Both links then end with UNAVAILABLE.
-// The user is told by RemoteOptions::note, once for both links.
+// RemoteOptions::note is called once for both links.
 #pragma once
 
 #include <memory>
@@ -32,8 +32,8 @@ enum class Opening {
 // Says Hello on both links. Receivers must outlive the result; their first message may arrive before
 // ConnectLinks returns. Destroying the result closes both links (LinkReceiver::OnClosed is called).
 //
-// Errors: UNAVAILABLE after connect_seconds, with what was tried, or after a quarter of them if nobody listens there;
-// NOT_FOUND: the host name is unknown; UNIMPLEMENTED: the server there is no worker; UNAUTHENTICATED, PERMISSION_DENIED: the
+// Errors: UNAVAILABLE after connect_seconds, with what was tried, or after a quarter of them if the port rejects
+// connections; NOT_FOUND: the host name is unknown; UNIMPLEMENTED: the server there is no worker; UNAUTHENTICATED, PERMISSION_DENIED: the
 // credentials; INVALID_ARGUMENT: the address, or one side speaks TLS and the other one plaintext (connection_failure.h);
 // FAILED_PRECONDITION: no common protocol version; and whatever the worker rejects the session with.
 absl::StatusOr<std::unique_ptr<SessionLinks>> ConnectLinks(const RemoteOptions& options,

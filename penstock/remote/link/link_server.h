@@ -124,7 +124,7 @@ class LinkServer {
   const std::string& address() const;  // HOST:PORT with the real port
   // New sessions are rejected with UNAVAILABLE and `reason`; health says NOT_SERVING. Open sessions go on.
   void Drain(absl::string_view reason);
-  // Closes a session's links with `reason`, which the client is told, and waits until SessionEnded has
+  // Closes a session's links with `reason`, which the client receives, and waits until SessionEnded has
   // returned, unless it is called by a receiver or by the handler for this very session. OK if there is
   // none of that id.
   absl::Status EndSession(const std::string& session, const absl::Status& reason);

@@ -14,7 +14,7 @@ namespace {
 
 // What a message costs beside its bytes; so that a window bounds the number of empty messages, too.
 constexpr int64_t kMessageOverhead = 128;
-// A write in flight lets frames gather; the next write takes at most so many.
+// Maximum number of frames that one write takes; they gather while a write is in flight.
 constexpr size_t kMaxBatchBytes = size_t{1} << 20;
 constexpr size_t kMaxBatchFrames = 256;
 // A larger message does not wait for the next one.

@@ -48,7 +48,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // After HelloReply was written.
   void Attach(Hello::Kind kind, const std::shared_ptr<Stream>& stream, uint64_t peer_received);
 
-  // Closes both links. The client is told, if it is connected.
+  // Closes both links. A connected client receives the reason.
   void End(const absl::Status& reason);
   // Waits for the end, unless this thread runs one of the session's receivers or its handler.
   void WaitEnded();

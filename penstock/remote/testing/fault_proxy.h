@@ -28,7 +28,7 @@ struct Fault {
   int64_t stall_to_server = -1, stall_to_client = -1;
   double stall_seconds = 0;
   double delay_seconds = 0;      // of every byte, in each direction
-  int64_t bytes_per_turn = 0;    // forwards at most so many at once; 0: no limit
+  int64_t bytes_per_turn = 0;    // maximum forwarded at once; 0: no limit
   int64_t bytes_per_second = 0;  // in each direction; 0: no limit
   // Ends by RST so long after it began, wherever it is; negative: it does not.
   double end_after_seconds = -1;

@@ -30,7 +30,7 @@ class RecordingReceiver : public LinkReceiver {
   void OnReconnected() override;
   void OnClosed(const absl::Status& reason) override;
 
-  // Wait for at least so many.
+  // Wait for at least `count`.
   std::vector<std::string> WaitForMessages(size_t count);
   absl::Status WaitForClose();
   void WaitForReconnects(int count);

@@ -214,7 +214,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   int64_t executions_ = 0, requests_ = 0;
   int64_t compile_bytes_ = 0;  // of programs that are compiled, or wait for it
   int64_t waits_ = 0;          // tasks of the waiter
-  bool begun_ = false;         // a request has asked for something
+  bool begun_ = false;         // a request that needs the session has arrived
   int busy_ = 0;               // number of Busy
   std::vector<runtime::Buffer> to_destroy_;
   double busy_since_ = 0, busy_seconds_ = 0;

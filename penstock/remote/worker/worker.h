@@ -73,7 +73,7 @@ class Worker {
   const std::string& address() const;
   // "cpu, 8 devices, listening on 127.0.0.1:8470, plaintext (loopback only)".
   std::string Summary() const;
-  // What the worker tells whoever asks for it (DescribeWorker): its devices, sessions, log. Waits until
+  // The reply to DescribeWorker: its devices, sessions, log. Waits until
   // the devices are open.
   DescribeReply Describe() const;
   // Accepts no new sessions, reports NOT_SERVING, tells the clients; Wait returns when all sessions have

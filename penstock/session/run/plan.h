@@ -11,7 +11,7 @@
 namespace penstock::session {
 
 struct Plan {
-  // What was asked for: a tensor, or an operation, which has no value (an invalid tensor).
+  // The fetch: a tensor, or an operation, which has no value (an invalid tensor).
   Tensors fetches;
   Operations targets;  // fetched operations and tensors' operations
   Tensors feeds;

@@ -32,7 +32,7 @@ namespace penstock::train {
 // goes on, and the next event starts a new file.
 struct TensorBoardOptions {
   std::string folder;  // any file system (Keras's log_dir)
-  // The distribution of each variable, every so many epochs from the first on; 0: never. Reading
+  // The distribution of each variable, every N epochs from the first on; 0: never. Reading
   // the weights costs their transfer to the host.
   int histogram_freq = 0;
   // With the histograms also those of the gradients, "dense/kernel_grad/histogram": of the epoch's
@@ -55,7 +55,7 @@ struct TensorBoardOptions {
   // {0, 0}: none. Equals FitOptions.profile without the times of operations.
   std::pair<int64_t, int64_t> profile_steps = {0, 0};
   // Embeddings for the page Projector (the variables whose name is "embeddings" or ends with
-  // "/embeddings"), every so many epochs; 0: never. Each save replaces the one before.
+  // "/embeddings"), every N epochs; 0: never. Each save replaces the one before.
   int embeddings_freq = 0;
   // A file with a label for each row of an embedding, by the layer's name, relative to `folder`.
   std::vector<std::pair<std::string, std::string>> embeddings_metadata = {};

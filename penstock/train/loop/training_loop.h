@@ -123,7 +123,7 @@ class TrainingLoop final : public TrainingContext, public LiveTraining, public S
   // which a callback wants the state.
   int64_t StepsToDispatch() const { return StepsToDispatchAt(progress_.dispatched); }
   int64_t StepsToDispatchAt(Position position) const;
-  // Announces the next executions to a feed that works ahead.
+  // Announces the next executions to a feed that prefetches.
   void ExpectBatches();
   // Waits for the data, calls BatchBegin and takes the batch from the feed; no value at the end of
   // the data.
