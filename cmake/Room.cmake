@@ -6,9 +6,10 @@
 #
 # Every .cc in the folder and in folders inside it belongs to the library, except x_test.cc (a ctest entry of its own,
 # <room>_x_test; all of a room are one program, <room>_tests), x_fuzz.cc (a libFuzzer program of its own, <room>_x_fuzz,
-# built by the preset asan) and x_main.cc (a program). So the names of tests and fuzz targets are used once in a room,
-# whatever their folder. Files in testing/ make the library penstock_<room>_testing, which only tests link. APART names
-# folders whose files are not the room's: its CMakeLists.txt makes other libraries of them.
+# built by the preset asan; the target <room>_fuzzers is all of a room) and x_main.cc (a program). So the names of tests
+# and fuzz targets are used once in a room, whatever their folder. Files in testing/ make the library
+# penstock_<room>_testing, which only tests link. APART names folders whose files are not the room's: its CMakeLists.txt
+# makes other libraries of them.
 #
 # Up to eight files of one folder are compiled at once, which halves the time (CMake's unity builds): what they declare
 # in anonymous namespaces has names that are used once in the room. ALONE: not here.
@@ -17,7 +18,8 @@
 # of its own, <room>_<file>, for all instantiations.
 #
 # LONG_TESTS are started first, so that no core waits for them at the end. TESTS_COMPILE_FAST: the room's tests run each
-# program of the CPU plugin a few times, and spend half of their time compiling it otherwise.
+# program of the CPU plugin a few times, and spend half of their time compiling it otherwise. REPLAY_FUZZERS: without
+# libFuzzer, each fuzz target is a ctest entry that runs its seeds and variants of them.
 
 include(GNUInstallDirs)
 
@@ -59,7 +61,7 @@ if(PENSTOCK_PRECOMPILE)
 endif()
 
 function(penstock_room)
-  cmake_parse_arguments(ROOM "ALONE;TESTS_COMPILE_FAST" "NAME"
+  cmake_parse_arguments(ROOM "ALONE;TESTS_COMPILE_FAST;REPLAY_FUZZERS" "NAME"
                         "USES;LIBRARIES;TEST_LIBRARIES;LONG_TESTS;APART;CONFORMANCE" ${ARGN})
   list(FIND PENSTOCK_ROOMS ${ROOM_NAME} self)
   set(used)
@@ -103,12 +105,14 @@ function(penstock_room)
 
   if(PENSTOCK_FUZZ)
     target_link_libraries(penstock_${ROOM_NAME} PRIVATE $<BUILD_INTERFACE:penstock_fuzz_options>)
+    add_custom_target(${ROOM_NAME}_fuzzers)
+    add_dependencies(fuzzers ${ROOM_NAME}_fuzzers)
     foreach(source IN LISTS fuzzers)
       get_filename_component(name ${source} NAME_WE)
       add_executable(${ROOM_NAME}_${name} ${source})
       target_link_libraries(${ROOM_NAME}_${name} PRIVATE penstock_${ROOM_NAME} ${ROOM_LIBRARIES} penstock_fuzz_options)
       target_link_options(${ROOM_NAME}_${name} PRIVATE -fsanitize=fuzzer)
-      add_dependencies(fuzzers ${ROOM_NAME}_${name})
+      add_dependencies(${ROOM_NAME}_fuzzers ${ROOM_NAME}_${name})
     endforeach()
   endif()
 
@@ -149,8 +153,22 @@ function(penstock_room)
       penstock_add_test(${ROOM_NAME}_${name} ${ROOM_NAME} ${ROOM_NAME}_tests --file ${name} ${arguments})
     endforeach()
   endif()
+  if(ROOM_REPLAY_FUZZERS AND NOT PENSTOCK_FUZZ)
+    penstock_replay_fuzzers(${ROOM_NAME} "${fuzzers}" "${test_libraries}")
+  endif()
   foreach(test IN LISTS ROOM_LONG_TESTS)
     set_tests_properties(${test} PROPERTIES COST 20)
+  endforeach()
+endfunction()
+
+# Each fuzz target as a ctest entry without libFuzzer: its seeds, and variants of them.
+function(penstock_replay_fuzzers room sources libraries)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    string(REGEX REPLACE "_fuzz$" "_corpus" corpus ${name})
+    add_executable(${room}_${name}_replay ${source} ${PROJECT_SOURCE_DIR}/tests/replay_fuzzer_main.cc)
+    target_link_libraries(${room}_${name}_replay PRIVATE penstock_test_options ${libraries})
+    penstock_add_test(${room}_${name} ${room} ${room}_${name}_replay ${CMAKE_CURRENT_SOURCE_DIR}/testdata/${corpus})
   endforeach()
 endfunction()
 
