@@ -1,3 +1,5 @@
+#include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -102,6 +104,25 @@ TEST_F(GrpcLink, ReceivesOnTheThreadThatWaits) {
   (*links)->LeaveReceiving();
   ASSERT_TRUE((*links)->control().Send({.header = "y"}).ok());
   EXPECT_EQ(control_.WaitForMessages(51).back(), "echo y|");
+}
+
+// The next client of a script must find the devices free.
+TEST_F(GrpcLink, DestroyingTheClientWaitsUntilItsSessionHasEnded) {
+  Start();
+  auto links = Connect(Options());
+  ASSERT_TRUE(links.ok()) << links.status();
+  std::atomic<bool> destroyed{false}, ended{false}, too_early{false};
+  handler_.before_end = [&] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    while (!destroyed && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    too_early = destroyed.load();
+    ended = true;
+  };
+  links->reset();
+  destroyed = true;
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(handler_.WaitForEnd(0), absl::OkStatus());
+  EXPECT_FALSE(too_early);
 }
 
 TEST_F(GrpcLink, ClosesBothLinksOfBothSidesWhenTheClientIsDestroyed) {

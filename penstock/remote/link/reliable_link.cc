@@ -442,6 +442,11 @@ void ReliableLink::Deliver(std::unique_lock<std::mutex>& lock) {
 
 void ReliableLink::Taken(const Incoming& item, std::unique_lock<std::mutex>& lock) {
   if (item.kind == Incoming::kClosed) {
+    if (peer_closed_) {
+      taken_ = peer_close_;
+      ack_due_ = true;
+      WriteMore(lock);
+    }
     told_closed_ = true;
     changed_.notify_all();
     const std::shared_ptr<Stream> stream = stream_;
@@ -459,15 +464,15 @@ void ReliableLink::Taken(const Incoming& item, std::unique_lock<std::mutex>& loc
     return;
   }
   if (item.sequence == 0) return;
+  if (item.kind == Incoming::kPeerCloses) {
+    // Acknowledged when OnClosed has returned: a peer that has waited for that finds what this side owned released.
+    peer_closed_ = true;
+    peer_close_ = item.sequence;
+    return CloseWith(item.status, lock);
+  }
   taken_ = item.sequence;
   taken_bytes_ += item.bytes;
   inbox_bytes_ -= item.bytes;
-  if (item.kind == Incoming::kPeerCloses) {
-    peer_closed_ = true;
-    ack_due_ = true;
-    WriteMore(lock);
-    return CloseWith(item.status, lock);
-  }
   if (taken_bytes_ >= std::min(kAckBytes, window_ / 4)) {
     ack_due_ = true;
     WriteMore(lock);

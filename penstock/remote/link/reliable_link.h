@@ -156,6 +156,7 @@ class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLi
   std::optional<absl::Status> closed_;
   bool told_closed_ = false;
   bool peer_closed_ = false;  // its last message has been taken
+  uint64_t peer_close_ = 0;   // sequence number of its close
   bool close_acknowledged_ = false;
   Stats stats_;
 };

@@ -154,6 +154,7 @@ void EchoHandler::SessionDisconnected(const std::string&, const absl::Status&) {
 }
 
 void EchoHandler::SessionEnded(const std::string& session, const absl::Status& reason) {
+  if (before_end) before_end();
   std::lock_guard lock(mutex_);
   sessions_[session]->ended = reason;
   sessions_[session]->control_link = nullptr;

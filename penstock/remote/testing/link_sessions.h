@@ -69,7 +69,8 @@ class EchoHandler : public LinkServerHandler {
   int64_t lease_seconds = 600;
   uint64_t window = 0;
   bool echo_bulk = false;
-  absl::Status open_error;  // if not OK, of OpenSession
+  absl::Status open_error;           // if not OK, of OpenSession
+  std::function<void()> before_end;  // called by SessionEnded
   absl::Status resume_error = absl::DataLossError("the worker was started again");
 
   absl::StatusOr<OpenedSession> OpenSession(const Hello& hello, const Peer& peer) override;
