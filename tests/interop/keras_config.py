@@ -261,7 +261,7 @@ def trainings(folder, tensors):
     """The beginning of each training, and the weights after the same training in Keras alone."""
     begun = []
     for name, optimizer in OPTIMIZERS.items():
-        keras.backend.clear_session()
+        keras.backend.clear_session(free_memory=False)
         model = trained_model(optimizer())
         fit(model, EPOCHS["before"])
         model.save(folder / f"{name}.keras")
@@ -342,7 +342,7 @@ def summary_of(model):
 def make(folder):
     models, tensors = [], {}
     for number, (name, build) in enumerate(MODELS.items()):
-        keras.backend.clear_session()
+        keras.backend.clear_session(free_memory=False)
         rng = np.random.default_rng(number)
         built = build()
         model, high = built if isinstance(built, tuple) else (built, {})
@@ -386,7 +386,7 @@ def file_model():
 
 def write_files(folder, tensors):
     """A model in each of Keras's formats."""
-    keras.backend.clear_session()
+    keras.backend.clear_session(free_memory=False)
     rng, model = np.random.default_rng(9), file_model()
     for variable in model.weights:
         variable.assign(weight_value(rng, variable))
@@ -407,7 +407,7 @@ def check_files(folder, tensors, checked):
         # From a legacy file, its own included, Keras reads only the iteration and the learning rate.
         assert len(model.optimizer.variables) == (2 if name.endswith(".h5") else 2 + 2 * 8), name
         checked[f"file/{name}"] = predict(model, [x])[0]
-    keras.backend.clear_session()
+    keras.backend.clear_session(free_memory=False)
     model = file_model()
     model.load_weights(folder / "ours_file.weights.h5")
     checked["file/ours_file.weights.h5"] = predict(model, [x])[0]
@@ -428,7 +428,7 @@ def check(folder):
     tensors = safetensors.numpy.load_file(folder / "models.safetensors")
     ours, checked = safetensors.numpy.load_file(folder / "ours.safetensors"), {}
     for entry in json.loads((folder / "ours.json").read_text()):
-        keras.backend.clear_session()
+        keras.backend.clear_session(free_memory=False)
         name = entry["name"]
         prefix = f"{name}/"
         arrays = {path[len(prefix):]: array for path, array in ours.items() if path.startswith(prefix)}
@@ -440,7 +440,7 @@ def check(folder):
         y = predict(model, x)
         checked.update({f"{name}/y/{i}": as_saved(value) for i, value in enumerate(y)})
     for name in OPTIMIZERS:
-        keras.backend.clear_session()
+        keras.backend.clear_session(free_memory=False)
         model = keras.models.load_model(folder / f"ours_{name}.keras")
         fit(model, EPOCHS["after"])
         checked.update({f"train/{name}/end/{i}": np.asarray(v) for i, v in enumerate(model.weights)})

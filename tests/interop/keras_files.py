@@ -42,7 +42,7 @@ def network():
 
 def small():
     """The network of ours*: layers named out of the order of the alphabet, one without weights."""
-    keras.utils.clear_session()  # which numbers the optimizers' names
+    keras.utils.clear_session(free_memory=False)  # which numbers the optimizers' names
     inputs = keras.layers.Input((3,), name="input")
     x = keras.layers.Dense(4, name="hidden")(inputs)
     x = keras.layers.ReLU(name="relu")(x)
@@ -117,7 +117,7 @@ def read_ours(folder):
     check_ours("ours_model.h5", model, optimizer=True)
     model.save(folder / "back.h5")
 
-    keras.utils.clear_session()
+    keras.utils.clear_session(free_memory=False)
     model = keras.models.load_model(folder / "ours.keras")
     check_ours("ours.keras", model, optimizer=True)
     model.save(folder / "back.keras")

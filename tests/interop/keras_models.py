@@ -95,7 +95,7 @@ def input_range(model):
 def main():
     folder, models, tensors = pathlib.Path(sys.argv[1]), [], {}
     for index, request in enumerate(json.loads((folder / "requests.json").read_text())):
-        keras.backend.clear_session()  # automatic names restart at 0 in each network
+        keras.backend.clear_session(free_memory=False)  # automatic names restart at 0 in each network
         arguments = {"weights": None, **request["arguments"]}
         arguments["input_shape"] = tuple(arguments["input_shape"])
         image = keras.Input(arguments["input_shape"], name="image")
@@ -104,7 +104,8 @@ def main():
         operations = [o for o in model.operations if not isinstance(o, keras.layers.InputLayer)]
         models.append({"name": model.name, "parameters": model.count_params(),
                        "layers": [layer_text(o) for o in operations], "configs": [plain_config(o) for o in operations],
-                       "summary": summary_of(model), "preprocessed": preprocess(function)})
+                       "summary": summary_of(model) if request["run"] else None,  # half a second for a large network
+                       "preprocessed": preprocess(function)})
         if not request["run"]:
             continue
         rng = np.random.default_rng(index)

@@ -169,6 +169,7 @@ TEST_F(KerasApplications, HaveTheSameLayersNamesOrderWeightsAndSummary) {
     const std::vector<std::string> got = Layers(network), want = model["layers"];
     ASSERT_EQ(got.size(), want.size());
     for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], want[i]);
+    if (!requests[k].run) continue;  // one of each family at least
     std::string got_summary = network.Summary(), want_summary = model["summary"];
     absl::StripTrailingAsciiWhitespace(&got_summary);
     absl::StripTrailingAsciiWhitespace(&want_summary);
