@@ -1,7 +1,9 @@
 // Constants, and operations that move elements without computing.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
+#include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/ir/dynamic_forms.h"
@@ -265,13 +267,14 @@ const OpDef kPad = {
       std::vector<int64_t> dims;
       for (size_t i = 0; i < low.size(); ++i) {
         const int64_t extent = from.shape.dim(i);
-        const int64_t spread = extent == 0 ? 0 : (extent - 1) * interior[i] + extent;
-        dims.push_back(spread + low[i] + high[i]);
-        if (interior[i] < 0 || dims.back() < 0) {
+        const absl::int128 between = extent == 0 ? 0 : absl::int128(extent - 1) * interior[i];
+        const absl::int128 padded = between + extent + low[i] + high[i];
+        if (interior[i] < 0 || padded < 0 || padded > std::numeric_limits<int64_t>::max()) {
           return OpError(
               node, absl::StrCat("axis ", i, " of ", from.ToString(), " cannot be padded by ",
                                  low[i], ", ", high[i], " and ", interior[i], " between elements"));
         }
+        dims.push_back(static_cast<int64_t>(padded));
       }
       return std::vector<TensorType>{{from.dtype, Shape(dims)}};
     },
@@ -421,7 +424,9 @@ Value Reshape(Value x, const Shape& shape) {
   int64_t rest = 1;
   for (int i = 0; i < shape.rank(); ++i) {
     if (shape.dim(i) >= 0) {
-      rest *= shape.dim(i);
+      // Saturates: no tensor has as many elements.
+      constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+      rest = shape.dim(i) > 0 && rest > kMost / shape.dim(i) ? kMost : rest * shape.dim(i);
     } else if (unknown < 0) {
       unknown = i;
     } else {

@@ -26,8 +26,8 @@ const OpDef kSplit = {
       bool fits = !sizes.empty();
       std::vector<TensorType> parts;
       for (int64_t size : sizes) {
-        fits = fits && size >= 0;
-        sum += size;
+        fits = fits && size >= 0 && size <= whole.shape.dim(axis) - sum;
+        if (fits) sum += size;
         parts.push_back(whole);
         if (fits) parts.back().shape.set_dim(axis, size);
       }

@@ -153,11 +153,11 @@ Tensor Slice(const Tensor& input, const std::vector<int64_t>& begin,
     std::vector<int64_t> end = begin;
     for (size_t i = 0; i < begin.size(); ++i) {
       const int64_t n = x.shape().dim(static_cast<int>(i));
-      end[i] = size[i] == -1 ? n : begin[i] + size[i];
-      if (begin[i] < 0 || size[i] < -1 || end[i] > n || begin[i] > n) {
+      if (begin[i] < 0 || begin[i] > n || size[i] < -1 || size[i] > n - begin[i]) {
         return Reject(x, "begin ", begin[i], " and size ", size[i], " exceed axis ", i, " of ",
                       x.type().ToString());
       }
+      end[i] = size[i] == -1 ? n : begin[i] + size[i];
     }
     return begin.empty() ? x : ir::Slice(x, begin, end);
   });
