@@ -1,6 +1,7 @@
 // Cache("device"): rows stay in the memory of the devices, and batches are gathered there.
 #include "penstock/train/device_cache.h"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ namespace device_cache_test {
 using base::NamedArrays;
 using data::Dataset;
 using ::testing::AllOf;
+using testing::CachedPoints;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::Points;
@@ -29,23 +31,6 @@ struct Notes : Callback {
   void Note(absl::string_view text) override { notes.emplace_back(text); }
   std::vector<std::string> notes;
 };
-
-// A shuffle and a C++ function upstream, a shuffle downstream; a last batch of 4 rows.
-Dataset Cached(const std::string& where, int64_t rows = 76, int* calls = nullptr) {
-  const auto negate = [calls](const NamedArrays& in, NamedArrays* out) {
-    if (calls != nullptr) ++*calls;
-    base::Array negated = in.Find("x")->Clone();
-    for (int64_t i = 0; i < negated.num_elements(); ++i) negated.mutable_data<float>()[i] *= -1;
-    out->Set("x", negated);
-    return absl::OkStatus();
-  };
-  return Dataset::FromArrays(Points(rows))
-      .Shuffle(16)
-      .Map(negate, {.name = "negate", .reads = {"x"}})
-      .Cache(where)
-      .Shuffle(32)
-      .Batch(8);
-}
 
 void ExpectSameWeights(Trainer& a, Trainer& b) {
   const NamedArrays want = *a.Weights(), got = *b.Weights();
@@ -60,11 +45,11 @@ TEST(DeviceCache, TrainsBitForBitAsCacheInMemory) {
     const auto memory = *SmallTrainer(small), device = *SmallTrainer(small);
     const auto notes = std::make_shared<Notes>();
     FitOptions options = {.epochs = 3, .class_weight = {{1, 2.5}}};
-    options.validation_data = Cached("", 40);
-    const absl::StatusOr<History> want = memory->Fit(Cached(""), options);
-    options.validation_data = Cached("device", 40);
+    options.validation_data = CachedPoints("", 40);
+    const absl::StatusOr<History> want = memory->Fit(CachedPoints(""), options);
+    options.validation_data = CachedPoints("device", 40);
     options.callbacks = {notes};
-    const absl::StatusOr<History> got = device->Fit(Cached("device"), options);
+    const absl::StatusOr<History> got = device->Fit(CachedPoints("device"), options);
     ASSERT_TRUE(want.ok()) << want.status();
     ASSERT_TRUE(got.ok()) << got.status();
     ExpectSameWeights(*memory, *device);
@@ -75,8 +60,8 @@ TEST(DeviceCache, TrainsBitForBitAsCacheInMemory) {
 }
 
 TEST(DeviceCache, ReadsItsInputOnceForAllTrainingsAndDevices) {
-  int calls = 0;
-  const Dataset dataset = Cached("device", 76, &calls);
+  std::atomic<int> calls = 0;
+  const Dataset dataset = CachedPoints("device", 76, &calls);
   ASSERT_TRUE((*SmallTrainer())->Fit(dataset, {.epochs = 3}).ok());
   ASSERT_TRUE((*SmallTrainer())->Evaluate(dataset).ok());
   EXPECT_EQ(calls, 76);
@@ -100,8 +85,8 @@ TEST(DeviceCache, ReadsItsInputOnceForAllTrainingsAndDevices) {
 TEST(DeviceCache, RepeatsOverEpochsAndSkips) {
   const auto memory = *SmallTrainer(), device = *SmallTrainer();
   const FitOptions options = {.epochs = 3, .steps_per_epoch = 7};
-  ASSERT_TRUE(memory->Fit(Cached("").Repeat().Skip(2).Prefetch(2), options).ok());
-  ASSERT_TRUE(device->Fit(Cached("device").Repeat().Skip(2).Prefetch(2), options).ok());
+  ASSERT_TRUE(memory->Fit(CachedPoints("").Repeat().Skip(2).Prefetch(2), options).ok());
+  ASSERT_TRUE(device->Fit(CachedPoints("device").Repeat().Skip(2).Prefetch(2), options).ok());
   ExpectSameWeights(*memory, *device);
 }
 
@@ -131,8 +116,8 @@ TEST(DeviceCache, StagesThatNeedElementsOnTheHostMayNotFollow) {
     return std::string((*SmallTrainer())->Fit(dataset, {}).status().message());
   };
   EXPECT_THAT(
-      error(Cached("device").Map([](const NamedArrays&, NamedArrays*) { return absl::OkStatus(); },
-                                 {.name = "later"})),
+      error(CachedPoints("device").Map(
+          [](const NamedArrays&, NamedArrays*) { return absl::OkStatus(); }, {.name = "later"})),
       AllOf(HasSubstr("stage Map(later"), HasSubstr("put it before Cache(\"device\")")));
   EXPECT_THAT(
       error(Dataset::Zip({Dataset::FromArrays(Points(8)).Cache("device"), Dataset::Range(0, 8)})

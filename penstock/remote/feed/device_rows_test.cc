@@ -1,5 +1,6 @@
 // Cache("device") of a worker's devices: the rows go over once, or are read by the worker, and later epochs neither send
 // rows nor copy them to the device.
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -34,28 +35,12 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using train::FitOptions;
 using train::PipelinePlace;
+using train::testing::CachedPoints;
 
 std::shared_ptr<runtime::Client> Remote(int devices = 1, const DeviceSessionOptions& options = {}) {
   auto client = OpenInProcess(runtime::TestClient(devices), options);
   EXPECT_OK(client);
   return client.value_or(nullptr);
-}
-
-// A C++ function upstream, which runs here; a shuffle downstream; a last batch of 4 rows.
-Dataset Cached(const std::string& where, int64_t rows = 76, int* calls = nullptr) {
-  const auto negate = [calls](const NamedArrays& in, NamedArrays* out) {
-    if (calls != nullptr) ++*calls;
-    base::Array negated = in.Find("x")->Clone();
-    for (int64_t i = 0; i < negated.num_elements(); ++i) negated.mutable_data<float>()[i] *= -1;
-    out->Set("x", negated);
-    return absl::OkStatus();
-  };
-  return Dataset::FromArrays(train::testing::Points(rows))
-      .Shuffle(16)
-      .Map(negate, {.name = "negate", .reads = {"x"}})
-      .Cache(where)
-      .Shuffle(32)
-      .Batch(8);
 }
 
 TEST(DeviceRowsTest, TrainsBitForBitAsLocally) {
@@ -67,14 +52,14 @@ TEST(DeviceRowsTest, TrainsBitForBitAsLocally) {
     const auto local = MakePointsTrainer(runtime::TestClient(replicas), small);
     const auto remote = MakePointsTrainer(Remote(replicas), small);
     const auto notes = std::make_shared<Notes>();
-    int calls = 0;
+    std::atomic<int> calls = 0;
     FitOptions options = {.epochs = 3, .class_weight = {{1, 2.5}}};
-    options.validation_data = Cached("", 40);
-    ASSERT_OK(local->Fit(Cached(""), options));
-    options.validation_data = Cached("device", 40);
+    options.validation_data = CachedPoints("", 40);
+    ASSERT_OK(local->Fit(CachedPoints(""), options));
+    options.validation_data = CachedPoints("device", 40);
     options.callbacks = {notes};
     options.read.place = place;
-    ASSERT_OK(remote->Fit(Cached("device", 76, &calls), options));
+    ASSERT_OK(remote->Fit(CachedPoints("device", 76, &calls), options));
     EXPECT_EQ(calls, 76);
     EXPECT_THAT(notes->notes,
                 Contains(AllOf(HasSubstr("cache: 76 rows, "), HasSubstr(" free on "))));
@@ -87,7 +72,7 @@ TEST(DeviceRowsTest, ResumesMidEpochHereAndThere) {
   const std::string folder =
       absl::StrCat(testing::TempDir(), "device_rows_test_", absl::Hex(base::EntropySeed()));
   const auto whole = MakePointsTrainer(runtime::TestClient(1));
-  ASSERT_OK(whole->Fit(Cached(""), {.epochs = 3}));
+  ASSERT_OK(whole->Fit(CachedPoints(""), {.epochs = 3}));
   const auto stop = train::LambdaCallback(
       {.on_train_batch_end = [](train::TrainingContext& context, const train::Position& at,
                                 const train::Logs&) {
@@ -98,13 +83,14 @@ TEST(DeviceRowsTest, ResumesMidEpochHereAndThere) {
     return train::Checkpoint({.folder = in, .every_epochs = 0, .every_steps = 3});
   };
   ASSERT_OK(MakePointsTrainer(Remote())->Fit(
-      Cached("device"), {.epochs = 3, .callbacks = {checkpoint(folder), stop}}));
+      CachedPoints("device"), {.epochs = 3, .callbacks = {checkpoint(folder), stop}}));
   std::filesystem::copy(folder, folder + "_2", std::filesystem::copy_options::recursive);
   const auto there = MakePointsTrainer(Remote());
-  ASSERT_OK(there->Fit(Cached("device"), {.epochs = 3, .callbacks = {checkpoint(folder)}}));
+  ASSERT_OK(there->Fit(CachedPoints("device"), {.epochs = 3, .callbacks = {checkpoint(folder)}}));
   ExpectSameWeights(*whole, *there);
   const auto here = MakePointsTrainer(runtime::TestClient(1));
-  ASSERT_OK(here->Fit(Cached("device"), {.epochs = 3, .callbacks = {checkpoint(folder + "_2")}}));
+  ASSERT_OK(
+      here->Fit(CachedPoints("device"), {.epochs = 3, .callbacks = {checkpoint(folder + "_2")}}));
   ExpectSameWeights(*whole, *here);
   std::filesystem::remove_all(folder);
   std::filesystem::remove_all(folder + "_2");
@@ -267,31 +253,15 @@ TEST(DeviceRowsTest, RejectsNumbersOfNoRows) {
 
 // The session is lost before a step: its rows are gone, and are sent again to the next one.
 TEST(DeviceRowsTest, RowsAreSentAgainAfterTheWorkerWasLost) {
-  SessionLinks* links = nullptr;
-  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<runtime::Client> client,
-                       DeviceClient::Open([&, connect = InProcessConnector(runtime::TestClient(1))](
-                                              const DeviceClient::Receivers& receivers)
-                                              -> absl::StatusOr<std::unique_ptr<SessionLinks>> {
-                         PENSTOCK_ASSIGN_OR_RETURN(auto opened, connect(receivers));
-                         links = opened.get();
-                         return opened;
-                       }));
-  bool lost = false;
-  const auto lose = train::LambdaCallback(
-      {.on_train_batch_end = [&](train::TrainingContext&, const train::Position& at,
-                                 const train::Logs&) {
-        if (at.total_steps >= 13 && !std::exchange(lost, true)) {
-          links->control().Close(absl::DataLossError("the worker was killed"));
-          links->bulk().Close(absl::DataLossError("the worker was killed"));
-        }
-        return absl::OkStatus();
-      }});
-  int calls = 0;
+  SessionLoss loss;
+  ASSERT_OK_AND_ASSIGN(const auto client, loss.Open());
+  std::atomic<int> calls = 0;
   const auto local = MakePointsTrainer(runtime::TestClient(1));
   const auto remote = MakePointsTrainer(client);
-  ASSERT_OK(local->Fit(Cached(""), {.epochs = 3}));
-  ASSERT_OK(remote->Fit(Cached("device", 76, &calls), {.epochs = 3, .callbacks = {lose}}));
-  EXPECT_TRUE(lost);
+  ASSERT_OK(local->Fit(CachedPoints(""), {.epochs = 3}));
+  ASSERT_OK(remote->Fit(CachedPoints("device", 76, &calls),
+                        {.epochs = 3, .callbacks = {loss.AfterStep(13)}}));
+  EXPECT_TRUE(loss.happened());
   EXPECT_EQ(calls, 2 * 76);
   ExpectSameWeights(*local, *remote);
 }

@@ -37,23 +37,7 @@ std::shared_ptr<runtime::Client> Remote(const DeviceSessionOptions& options = {}
   return client.value_or(nullptr);
 }
 
-absl::Status Negate(const NamedArrays& in, NamedArrays* out) {
-  const base::Array& x = *in.Find("x");
-  base::Array negated = x.Clone();
-  for (int64_t i = 0; i < x.num_elements(); ++i) negated.mutable_data<float>()[i] *= -1;
-  out->Set("x", negated);
-  return absl::OkStatus();
-}
-
-// A shuffle and a C++ function upstream, which run here; a shuffle downstream.
-Dataset Kept(int64_t rows) {
-  return Dataset::FromArrays(train::testing::Points(rows))
-      .Shuffle(16)
-      .Map(Negate, {.name = "negate", .reads = {"x"}})
-      .Cache("worker")
-      .Shuffle(32)
-      .Batch(8);
-}
+Dataset Kept(int64_t rows) { return train::testing::CachedPoints("worker", rows); }
 
 TEST(KeptRowsTest, TrainsBitForBitAsLocally) {
   for (const int64_t steps : {1, 4}) {
@@ -190,7 +174,7 @@ TEST(KeptRowsTest, ErrorsOfElementsArriveWithTheirOrigins) {
     if (BitwiseEqual(*in.Find("x"), nth.Find("x")->Row(9))) {
       return absl::InvalidArgumentError("this one fails");
     }
-    return Negate(in, out);
+    return train::testing::NegateX(in, out);
   };
   const Dataset kept = Dataset::FromArrays(points, "points")
                            .Map(fails, {.name = "fails", .reads = {"x"}})
@@ -227,31 +211,14 @@ TEST(KeptRowsTest, LocalFilesOfTheClientAreKept) {
 
 // The session is lost before a step: its rows are gone, and are sent again to the next one.
 TEST(KeptRowsTest, RowsAreSentAgainAfterTheWorkerWasLost) {
-  SessionLinks* links = nullptr;
-  ASSERT_OK_AND_ASSIGN(const std::shared_ptr<runtime::Client> client,
-                       DeviceClient::Open([&, connect = InProcessConnector(runtime::TestClient(1))](
-                                              const DeviceClient::Receivers& receivers)
-                                              -> absl::StatusOr<std::unique_ptr<SessionLinks>> {
-                         PENSTOCK_ASSIGN_OR_RETURN(auto opened, connect(receivers));
-                         links = opened.get();
-                         return opened;
-                       }));
-  bool lost = false;
-  const auto lose = train::LambdaCallback(
-      {.on_train_batch_end = [&](train::TrainingContext&, const train::Position& at,
-                                 const train::Logs&) {
-        if (at.total_steps >= 13 && !std::exchange(lost, true)) {
-          links->control().Close(absl::DataLossError("the worker was killed"));
-          links->bulk().Close(absl::DataLossError("the worker was killed"));
-        }
-        return absl::OkStatus();
-      }});
+  SessionLoss loss;
+  ASSERT_OK_AND_ASSIGN(const auto client, loss.Open());
   const auto notes = std::make_shared<Notes>();
   const auto local = MakePointsTrainer(runtime::TestClient(1));
   const auto remote = MakePointsTrainer(client);
   ASSERT_OK(local->Fit(Kept(76), {.epochs = 3}));
-  ASSERT_OK(remote->Fit(Kept(76), {.epochs = 3, .callbacks = {lose, notes}}));
-  EXPECT_TRUE(lost);
+  ASSERT_OK(remote->Fit(Kept(76), {.epochs = 3, .callbacks = {loss.AfterStep(13), notes}}));
+  EXPECT_TRUE(loss.happened());
   EXPECT_THAT(notes->notes, Contains(HasSubstr("the devices were lost")));
   ExpectSameWeights(*local, *remote);
 }

@@ -4,9 +4,13 @@
 
 #include "gtest/gtest.h"
 
+#include "penstock/base/status.h"
 #include "penstock/io/file_system.h"
 #include "penstock/record/example.h"
 #include "penstock/record/tfrecord.h"
+#include "penstock/remote/testing/in_process_worker.h"
+#include "penstock/runtime/testing/test_device.h"
+#include "penstock/train/callbacks/lambda_callback.h"
 #include "penstock/train/testing/small_training.h"
 
 namespace penstock::remote {
@@ -53,6 +57,28 @@ std::unique_ptr<train::Trainer> MakePointsTrainer(std::shared_ptr<runtime::Clien
        .columns = {.inputs = {"x"}, .labels = {"y"}},
        .steps_per_execution = options.steps_per_execution,
        .seed = 7});
+}
+
+absl::StatusOr<std::shared_ptr<runtime::Client>> SessionLoss::Open() {
+  return DeviceClient::Open([this, connect = InProcessConnector(runtime::TestClient(1))](
+                                const DeviceClient::Receivers& receivers)
+                                -> absl::StatusOr<std::unique_ptr<SessionLinks>> {
+    PENSTOCK_ASSIGN_OR_RETURN(auto opened, connect(receivers));
+    links_ = opened.get();
+    return opened;
+  });
+}
+
+std::shared_ptr<train::Callback> SessionLoss::AfterStep(int64_t step) {
+  return train::LambdaCallback(
+      {.on_train_batch_end = [this, step](train::TrainingContext&, const train::Position& at,
+                                          const train::Logs&) {
+        if (at.total_steps >= step && !std::exchange(happened_, true)) {
+          links_->control().Close(absl::DataLossError("the worker was killed"));
+          links_->bulk().Close(absl::DataLossError("the worker was killed"));
+        }
+        return absl::OkStatus();
+      }});
 }
 
 void ExpectSameWeights(train::Trainer& a, train::Trainer& b) {

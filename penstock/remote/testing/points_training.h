@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+
 #include "penstock/data/dataset.h"
+#include "penstock/remote/client/device_client.h"
 #include "penstock/runtime/client.h"
 #include "penstock/train/callback.h"
 #include "penstock/train/trainer.h"
@@ -32,6 +35,19 @@ class Notes : public train::Callback {
  public:
   void Note(absl::string_view text) override { notes.emplace_back(text); }
   std::vector<std::string> notes;
+};
+
+// A worker in this process whose session is lost once, as if the worker had been killed.
+class SessionLoss {
+ public:
+  absl::StatusOr<std::shared_ptr<runtime::Client>> Open();
+  // Loses the session after the execution that ends at this step, or after a later one. Both refer to this object.
+  std::shared_ptr<train::Callback> AfterStep(int64_t step);
+  bool happened() const { return happened_; }
+
+ private:
+  SessionLinks* links_ = nullptr;  // of the session opened last
+  bool happened_ = false;
 };
 
 // The weights of two trainers are equal, bit for bit.

@@ -31,6 +31,26 @@ base::NamedArrays Points(int64_t rows, uint64_t seed) {
   return {{"x", x}, {"y", y}};
 }
 
+absl::Status NegateX(const base::NamedArrays& in, base::NamedArrays* out) {
+  base::Array negated = in.Find("x")->Clone();
+  for (int64_t i = 0; i < negated.num_elements(); ++i) negated.mutable_data<float>()[i] *= -1;
+  out->Set("x", negated);
+  return absl::OkStatus();
+}
+
+data::Dataset CachedPoints(const std::string& where, int64_t rows, std::atomic<int>* calls) {
+  const auto negate = [calls](const base::NamedArrays& in, base::NamedArrays* out) {
+    if (calls != nullptr) ++*calls;
+    return NegateX(in, out);
+  };
+  return data::Dataset::FromArrays(Points(rows))
+      .Shuffle(16)
+      .Map(negate, {.name = "negate", .reads = {"x"}})
+      .Cache(where)
+      .Shuffle(32)
+      .Batch(8);
+}
+
 nn::Network SmallNet(double dropout, bool batch_norm) {
   const nn::Symbol x = nn::Input({.shape = {4}, .name = "x"});
   nn::Symbol h = nn::Dense({.units = 8, .activation = "tanh", .name = "hidden"})(x);

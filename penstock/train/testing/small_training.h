@@ -1,6 +1,7 @@
 // Small trainings for tests: computed data, and networks that compile in milliseconds.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,13 @@ namespace penstock::train::testing {
 
 // `rows` points x [rows, 4] and their classes (0, 1, 2): the nearest of three fixed directions.
 base::NamedArrays Points(int64_t rows, uint64_t seed = 1);
+
+// The column x, negated: a function for Map.
+absl::Status NegateX(const base::NamedArrays& in, base::NamedArrays* out);
+// 76 or other points: a shuffle and a C++ function upstream of Cache(where), a shuffle downstream, batches of 8. Counts the
+// calls of the function.
+data::Dataset CachedPoints(const std::string& where, int64_t rows = 76,
+                           std::atomic<int>* calls = nullptr);
 
 // Dense 4 -> 8 (tanh) -> 3, named "hidden" and "logits".
 nn::Network SmallNet(double dropout = 0, bool batch_norm = false);
