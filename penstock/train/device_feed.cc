@@ -116,20 +116,8 @@ absl::Status DeviceFeed::AddClassWeights() {
 
 const std::shared_ptr<const BatchTypes>& DeviceFeed::TypesOf(int64_t depth) {
   if (types_ != nullptr && types_->depth == depth) return types_;
-  auto types = std::make_shared<BatchTypes>();
-  types->depth = depth;
-  for (size_t i = 0; i < column_types_.size(); ++i) {
-    ir::TensorType type{column_types_[i].dtype,
-                        column_types_[i].shape.RowShape().Prepend(replica_rows_)};
-    if (i < ports_.inputs.size()) {
-      types->inputs.push_back(std::move(type));
-    } else if (i < ports_.inputs.size() + columns_.num_labels) {
-      types->labels.push_back(std::move(type));
-    } else {
-      types->weights.push_back(std::move(type));
-    }
-  }
-  types_ = std::move(types);
+  types_ = std::make_shared<BatchTypes>(
+      TypesOfBatch(ports_, columns_, column_types_, replica_rows_, depth));
   return types_;
 }
 

@@ -176,19 +176,12 @@ bool Feed::ReadHasTypes(const BatchTypes& types) const {
 
 const std::shared_ptr<const BatchTypes>& Feed::TypesOfRead(int64_t depth) {
   if (types_ != nullptr && types_->depth == depth && ReadHasTypes(*types_)) return types_;
-  auto types = std::make_shared<BatchTypes>();
-  types->depth = depth;
+  std::vector<ir::TensorType> types;
   for (size_t i = 0; i < columns_.names.size(); ++i) {
-    ir::TensorType type{Column(i).dtype(), Column(i).shape().RowShape().Prepend(replica_rows_)};
-    if (i < ports_.inputs.size()) {
-      types->inputs.push_back(std::move(type));
-    } else if (i < ports_.inputs.size() + columns_.num_labels) {
-      types->labels.push_back(std::move(type));
-    } else {
-      types->weights.push_back(std::move(type));
-    }
+    types.push_back({Column(i).dtype(), Column(i).shape()});
   }
-  types_ = std::move(types);
+  types_ =
+      std::make_shared<BatchTypes>(TypesOfBatch(ports_, columns_, types, replica_rows_, depth));
   return types_;
 }
 

@@ -134,6 +134,20 @@ absl::StatusOr<FeedColumns> ResolveFeedColumns(const FeedPorts& ports, const Col
   return columns;
 }
 
+BatchTypes TypesOfBatch(const FeedPorts& ports, const FeedColumns& columns,
+                        const std::vector<ir::TensorType>& types, int64_t rows, int64_t depth) {
+  BatchTypes batch;
+  batch.depth = depth;
+  for (size_t i = 0; i < types.size(); ++i) {
+    std::vector<ir::TensorType>& group = i < ports.inputs.size() ? batch.inputs
+                                         : i < ports.inputs.size() + columns.num_labels
+                                             ? batch.labels
+                                             : batch.weights;
+    group.push_back({types[i].dtype, types[i].shape.RowShape().Prepend(rows)});
+  }
+  return batch;
+}
+
 absl::StatusOr<Array> ClassWeightsOf(absl::string_view label_name, const Array& label,
                                      const std::map<int64_t, double>& class_weight,
                                      absl::string_view given_name, const Array* given) {

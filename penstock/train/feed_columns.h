@@ -13,6 +13,7 @@
 
 #include "penstock/base/array.h"
 #include "penstock/train/feed_host.h"
+#include "penstock/train/step_program.h"
 
 namespace penstock::train {
 
@@ -38,6 +39,11 @@ absl::Status UnclearColumns(absl::string_view what, const std::vector<std::strin
 absl::StatusOr<FeedColumns> ResolveFeedColumns(const FeedPorts& ports, const Columns& wanted,
                                                const std::vector<std::string>& present,
                                                bool with_labels, bool class_weights);
+
+// Types of a replica's batch: `rows` rows of each column, whose types with any number of rows are `types`, in the order of
+// FeedColumns::names.
+BatchTypes TypesOfBatch(const FeedPorts& ports, const FeedColumns& columns,
+                        const std::vector<ir::TensorType>& types, int64_t rows, int64_t depth);
 
 // The weight of each row (float32): that of the class of its label, times its own if `given` is not null. Class numbers
 // or one-hot labels.

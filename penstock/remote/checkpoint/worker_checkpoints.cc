@@ -6,15 +6,12 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/available_memory.h"
-#include "penstock/base/clock.h"
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/data/travel/allowed_paths.h"
@@ -23,6 +20,7 @@
 #include "penstock/remote/checkpoint/arrays_blob.h"
 #include "penstock/remote/wire/wire_types.h"
 #include "penstock/remote/worker/session_gate.h"
+#include "penstock/remote/worker/session_threads.h"
 #include "penstock/save/checkpoint.h"
 
 namespace penstock::remote {
@@ -192,17 +190,8 @@ WorkerCheckpoints::~WorkerCheckpoints() {
     closing_.push_back(std::move(thread));
   }
   stores_.clear();
-  const double until = base::Clock::Real()->Seconds() + session_.options().limits.feed_end_seconds;
-  for (Thread& thread : closing_) {
-    if (thread.store->AwaitEnd(std::max(0.0, until - base::Clock::Real()->Seconds()))) continue;
-    // It writes, perhaps for minutes: a thread of its own waits for it. There is no pool to use here.
-    try {
-      std::thread([left = std::move(thread)]() mutable { left.pool.reset(); }).detach();
-    } catch (const std::system_error&) {
-      (void)thread.pool.release();  // lives until the process ends
-    }
-  }
-  closing_.clear();
+  EndThreads(std::move(closing_), session_.options().limits.feed_end_seconds,
+             [](const Thread& thread, double seconds) { return thread.store->AwaitEnd(seconds); });
   shared_->gate.Close();
 }
 

@@ -6,8 +6,6 @@
 #include <condition_variable>
 #include <iterator>
 #include <list>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +23,7 @@
 #include "penstock/remote/feed/batch_description.h"
 #include "penstock/remote/worker/session_gate.h"
 #include "penstock/remote/worker/session_state.h"
+#include "penstock/remote/worker/session_threads.h"
 #include "penstock/train/device_feed.h"
 #include "penstock/train/device_rows.h"
 #include "penstock/train/feed.h"
@@ -146,24 +145,14 @@ WorkerFeeds::WorkerFeeds(SessionState& session)
     : session_(session), shared_(std::make_shared<Shared>(session)) {}
 
 WorkerFeeds::~WorkerFeeds() {
-  std::vector<Thread> threads = std::move(closing_);
   for (auto& [handle, thread] : feeds_) {
     thread.feed->Interrupt();
     thread.pool->Schedule([feed = thread.feed] { feed->End(); });
-    threads.push_back(std::move(thread));
+    closing_.push_back(std::move(thread));
   }
   feeds_.clear();
-  const double until = base::Clock::Real()->Seconds() + session_.options().limits.feed_end_seconds;
-  for (Thread& thread : threads) {
-    if (thread.feed->AwaitEnd(std::max(0.0, until - base::Clock::Real()->Seconds()))) continue;
-    // It reads, perhaps for minutes: a thread of its own waits for it. There is no pool to use here.
-    try {
-      std::thread([left = std::move(thread)]() mutable { left.pool.reset(); }).detach();
-    } catch (const std::system_error&) {
-      (void)thread.pool.release();  // lives until the process ends
-    }
-  }
-  threads.clear();
+  EndThreads(std::move(closing_), session_.options().limits.feed_end_seconds,
+             [](const Thread& thread, double seconds) { return thread.feed->AwaitEnd(seconds); });
   shared_->gate.Close();
 }
 
