@@ -97,12 +97,8 @@ void ClientSession::MeasureRoundTrip() {
 }
 
 ClientSession::~ClientSession() {
-  if (links_ == nullptr) return;
-  if (status().ok()) {
-    Request end;
-    end.mutable_end();
-    Give(std::move(end), {}, /*block=*/false).IgnoreError();
-  }
+  // Closing the links ends the session, and returns when the worker has released its devices. After Request::end the
+  // worker closes them first, and nothing says when it has released them.
   links_.reset();
 }
 

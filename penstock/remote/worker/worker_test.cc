@@ -14,6 +14,7 @@
 
 #include "penstock/remote/client.h"
 #include "penstock/remote/link/link_client.h"
+#include "penstock/remote/testing/fault_proxy.h"
 #include "penstock/runtime/testing/test_device.h"
 
 namespace penstock::remote {
@@ -104,6 +105,28 @@ TEST_F(WorkerTest, RefusesASecondClientUntilTheFirstHasEnded) {
   const absl::Status ended = put.ok() ? put->Get().status() : put.status();
   EXPECT_THAT(std::string(ended.message()), HasSubstr("was taken over by"));
   EXPECT_THAT(Log(), HasSubstr("is taken over by"));
+}
+
+// A program that trains twice in a row must not meet its own last session.
+TEST_F(WorkerTest, ServesTheNextClientAsSoonAsTheLastIsDestroyed) {
+  Start(Options());
+  FaultProxy proxy(std::atoi(worker_->address().c_str() + worker_->address().rfind(':') + 1));
+  // The worker releases the devices when it has read the end of both links, of which that of the bulk link is late.
+  constexpr int kBulk = 1;
+  int64_t opened = 0;
+  {
+    auto client = OpenRemoteClient({.address = proxy.address()});
+    ASSERT_TRUE(client.ok()) << client.status();
+    opened = proxy.bytes_to_server(kBulk);
+  }
+  proxy.set_faults([&](int connection) {
+    return connection == kBulk ? Fault{.stall_to_server = opened, .stall_seconds = 0.3} : Fault{};
+  });
+  auto client = OpenRemoteClient({.address = proxy.address()});
+  ASSERT_TRUE(client.ok()) << client.status();
+  *client = nullptr;
+  const auto next = Open();
+  EXPECT_TRUE(next.ok()) << next.status();
 }
 
 TEST_F(WorkerTest, KnowsTheUserOfAClientWithoutTheVariable) {
