@@ -120,11 +120,6 @@ void WorkerProcess::KillAndStartAgain() {
   StartAgain();
 }
 
-void WorkerProcess::AwaitEndAndStartAgain() {
-  EXPECT_EQ(process_->AwaitEnd(), 0);
-  StartAgain();
-}
-
 void WorkerProcess::StartAgain() {
   Start(address_.substr(address_.rfind('/') + 1));
   if (options_.drop_output) process_->DropOutput();

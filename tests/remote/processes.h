@@ -64,8 +64,7 @@ class WorkerProcess {
 
   // Starts it again on the same port. Does not wait until it listens: clients do.
   void KillAndStartAgain();
-  // Likewise, after it has ended by itself, with exit code 0.
-  void AwaitEndAndStartAgain();
+  void StartAgain();  // after it has ended
 
   const std::string& address() const { return address_; }  // "grpc://127.0.0.1:PORT", or grpcs://
   int port() const;
@@ -76,7 +75,6 @@ class WorkerProcess {
 
  private:
   void Start(const std::string& listen);
-  void StartAgain();
 
   const WorkerProcessOptions options_;
   const std::string log_, temporary_;
