@@ -50,7 +50,7 @@ class CheckpointStore {
   // Adds a later state and score to the checkpoint that was saved or found last, when that is complete.
   virtual void Annotate(int64_t step, std::string progress, std::optional<double> score) = 0;
   virtual bool busy() const = 0;
-  // The first error of a save since it was last asked for. Wait: when nothing is in progress.
+  // The first error of a save since the last call. Wait: when nothing is in progress.
   virtual absl::Status TakeError() = 0;
   virtual absl::Status Wait() = 0;
   // Waits. The newest checkpoint that is not corrupt; NOT_FOUND: there is none.

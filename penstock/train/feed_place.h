@@ -39,14 +39,14 @@ struct FeedPlace {
       {};  // what is downstream, over row numbers; set by SendParts
 };
 
-// An error if the user asked for the worker (ReadOptions::place) and the pipeline cannot run there, or if a stage
+// An error if the user requested the worker (ReadOptions::place) and the pipeline cannot run there, or if a stage
 // cannot follow Cache("device"); nothing has been sent.
 absl::StatusOr<FeedPlace> PlaceFeed(runtime::Client& client, const data::Dataset& dataset,
                                     const ReadOptions& read);
 
 // Sends the elements of the parts that the host does not have yet, and transfers the rows of a Cache("device") that the
 // devices do not have yet; call before every OpenFeedAt and OpenFeedHere. Sets place.note if there is something to say.
-// What does not fit runs here (place.host is null afterwards), or is an error if the user asked for the worker, or for
+// What does not fit runs here (place.host is null afterwards), or is an error if the user requested the worker, or
 // the devices.
 absl::Status SendParts(FeedPlace& place, const ReadOptions& read,
                        const data::IteratorOptions& options, const Strategy& strategy);

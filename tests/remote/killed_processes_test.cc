@@ -302,7 +302,7 @@ TEST_F(KilledProcessesTest, ClientAndWorkerAreKilledTogetherWhileTheWorkerSaves)
                    {absl::StrCat(kWorkerVariable, "=", worker.address()),
                     absl::StrCat(kFolderVariable, "=", run)});
     client.DropOutput();
-    // The folder changes so many times: somewhere within one of the next saves.
+    // Waits for this number of changes of the folder: within one of the next saves.
     int64_t changes = 1 + static_cast<int64_t>(random.Uniform() * 40), last = EntriesOf(run);
     while (changes > 0 && client.running()) {
       if (const int64_t now = EntriesOf(run); now != last) {

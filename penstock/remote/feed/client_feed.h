@@ -35,7 +35,7 @@ class ClientFeed final : public train::HostFeed {
   int expects() const override { return ahead_; }
 
  private:
-  // A reply, when it is there. The callback of the link makes the buffers, so that a batch that nobody waits
+  // A reply, when it is there. The callback of the link makes the buffers, so that a batch that no thread waits
   // for is freed.
   struct Answer;
   struct Requested {

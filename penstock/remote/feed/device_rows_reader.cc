@@ -28,7 +28,7 @@ absl::StatusOr<train::RowsThere> ReadRowsToDevices(const std::shared_ptr<ClientS
   absl::StatusOr<ReceivedReply> reply = session->Call(std::move(message));
   Request close;
   close.mutable_close_feed()->set_feed(feed);
-  // A reply is asked for: without one, an error would end the session.
+  // Requests a reply: without one, an error would end the session.
   session->Send(std::move(close), {}, [](absl::StatusOr<ReceivedReply>) {}).IgnoreError();
   PENSTOCK_RETURN_IF_ERROR(reply.status());
   PENSTOCK_ASSIGN_OR_RETURN(RowsDescription rows,

@@ -236,13 +236,13 @@ ConnectionFailure ExplainFailure(const Endpoint& endpoint, const absl::Status& e
     return {.status = absl::UnavailableError(absl::StrCat(
                 unreachable,
                 ": nobody listens there: start `penstock worker --listen`, or check the port")),
-            .nobody = true};
+            .no_server = true};
   }
   if (IsUnresolved(error)) {
     return {.status = absl::UnavailableError(
                 absl::StrCat(unreachable, ": the host name ", host,
                              " cannot be resolved: check its spelling, or write the IP address")),
-            .nobody = true};
+            .no_server = true};
   }
   const bool silent = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
   ConnectionFailure failure{.status = base::WithContext(error, silent ? unreachable : where),
@@ -253,7 +253,7 @@ ConnectionFailure ExplainFailure(const Endpoint& endpoint, const absl::Status& e
       return {.status = found, .final = true};
     }
     if (voice.kind == ServerVoice::kClosed) {
-      failure.nobody = true;
+      failure.no_server = true;
       failure.status = absl::UnavailableError(absl::StrCat(
           unreachable,
           ": connections are accepted and closed at once: nobody listens behind the tunnel "

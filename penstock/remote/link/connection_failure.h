@@ -37,7 +37,8 @@ inline constexpr double kLookAfterSeconds = 2;
 struct ConnectionFailure {
   absl::Status status;  // in a sentence, with the address
   bool final = false;   // another attempt ends in the same way
-  bool nobody = false;  // nobody is there: a worker that starts just now is worth a few attempts
+  bool no_server =
+      false;  // no server listens there; a worker may be starting, so a few attempts are worthwhile
 };
 // Explains the failure of a connection or call. With `look`, one that gRPC does not explain makes a connection of its
 // own (ListenTo), which may take some seconds.

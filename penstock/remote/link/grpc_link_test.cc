@@ -100,7 +100,7 @@ TEST_F(GrpcLink, ReceivesOnTheThreadThatWaits) {
     control_.WaitForMessages(round);
     if (round % 10 == 0) proxy_->CutAll();
   }
-  // Nobody waits by ReceiveWhile: another thread receives soon.
+  // No thread is in ReceiveWhile: another one receives soon.
   (*links)->LeaveReceiving();
   ASSERT_TRUE((*links)->control().Send({.header = "y"}).ok());
   EXPECT_EQ(control_.WaitForMessages(51).back(), "echo y|");

@@ -46,16 +46,16 @@ constexpr auto kTerminationPoll = std::chrono::milliseconds(200);
 constexpr double kTerminationSeconds =
     2;  // after SIGTERM a lost connection has this time to come back
 // Part of connect_seconds in which a first connection tries an address that rejects connections.
-constexpr double kPartForNobody = 0.25;
-// The user is told of a worker that cannot be reached after so long, after twice that, and so on.
+constexpr double kPartForNoServer = 0.25;
+// When the first note about an unreachable worker follows; the next ones after twice that, and so on.
 constexpr double kFirstReminderSeconds = 30;
-// A line on which nothing arrives for so many connections, and so long, is given up.
+// A link on which nothing arrives for this number of connections and this time ends.
 constexpr int kFruitlessConnections = 6;
 constexpr double kFruitlessSeconds = 30;
 
 double Now() { return base::Clock::Real()->Seconds(); }
 
-// The time of day in so many seconds: "14:32".
+// The time of day `seconds` from now: "14:32".
 std::string TimeIn(double seconds) {
   const absl::Time time = absl::Now() + absl::Seconds(seconds);
   return absl::FormatTime(seconds < 12 * 3600 ? "%H:%M" : "%Y-%m-%d %H:%M", time,
@@ -574,9 +574,10 @@ void LinkConnector::TryLater(const absl::Status& error, const ConnectionFailure&
   const double elapsed = Now() - since_;
   backoff_ = backoff_ == 0 ? kFirstBackoffSeconds : std::min(backoff_ * 2, kLongestBackoffSeconds);
   const double wait = backoff_ * std::uniform_real_distribution<double>(0.8, 1.2)(jitter_);
-  const bool closed = first_failure_ && first_failure_->nobody && !failure.nobody;
+  const bool closed = first_failure_ && first_failure_->no_server && !failure.no_server;
   const ConnectionFailure& explained = closed ? *first_failure_ : failure;
-  const double limit = limit_seconds_ * (IsFirstLocked() && explained.nobody ? kPartForNobody : 1);
+  const double limit =
+      limit_seconds_ * (IsFirstLocked() && explained.no_server ? kPartForNoServer : 1);
   // A program that was asked to end has some 30 s, and something better to do with them than to wait.
   const bool terminated = elapsed >= kTerminationSeconds && base::TerminationReceived();
   if (elapsed >= limit || terminated) {

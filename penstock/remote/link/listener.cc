@@ -73,7 +73,7 @@ uint64_t BytesReceived(int fd) {
   return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
 }
 
-// Drops what the kernel has received and nobody has read. Without that, gRPC would read on after the end of the
+// Drops what the kernel has received and gRPC has not read. Without that, gRPC would read on after the end of the
 // connection: the kernel may hold tens of megabytes.
 void DiscardReceived(int fd) {
   constexpr size_t kAtOnce = size_t{64} << 20;

@@ -62,8 +62,8 @@ class PollingThreads {
     explicit Blocking(PollingThreads& threads) { threads.EnsurePolled(); }
   };
 
-  // Polls on the calling thread, which waits for something that an event brings: the event runs here, and nobody has
-  // to be woken. False if another thread polls, or if nothing came for a few milliseconds: then another one does.
+  // Polls on the calling thread, which waits for something that an event brings: the event runs here, and no thread
+  // has to be woken. False if another thread polls, or if nothing came for a few milliseconds: then another one does.
   bool PollHere();
   // Within an event that ends a wait: the thread that waited is expected to wait again soon, and polls then. If it does
   // not, another thread polls after a few milliseconds.
@@ -98,7 +98,7 @@ class PollingThreads {
   std::atomic<int> polling_{0};      // threads within Next
   std::atomic<uint64_t> events_{0};  // that Next has returned
   std::atomic<bool> watching_{false};
-  // Nobody polls until PollHere or ResumePolling, or for a few milliseconds.
+  // No thread polls until PollHere or ResumePolling, or for a few milliseconds.
   std::atomic<bool> left_{false};
   std::atomic<uint64_t> handed_over_{0};
   std::mutex mutex_;

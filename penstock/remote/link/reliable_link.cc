@@ -21,7 +21,7 @@ constexpr size_t kMaxBatchFrames = 256;
 constexpr int64_t kMaxHeldBytes = int64_t{64} << 10;
 // Payloads up to this are copied into the batch: cheaper than a slice of their own.
 constexpr size_t kMaxCopiedBytes = 512;
-// An acknowledgment is sent alone after so many bytes, or a few milliseconds.
+// Bytes after which an acknowledgment is sent alone; otherwise after a few milliseconds.
 constexpr int64_t kAckBytes = int64_t{4} << 20;
 // A frame that arrives damaged so often is not the network's doing.
 constexpr int kMaxStrikes = 3;

@@ -295,7 +295,7 @@ class GatedClient : public FakeClient {
     open_ = true;
     changed_.notify_all();
   }
-  // Waits until so many compilations have begun.
+  // Waits until `count` compilations have begun.
   void WaitForBegun(int count) {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return begun_ >= count; });
