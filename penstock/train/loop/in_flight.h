@@ -24,8 +24,11 @@ class InFlight {
   // queued.
   static constexpr size_t kLimit = 2;
   // Maximum where devices are a round trip away, and bytes of batches in flight beyond kLimit.
-  static constexpr size_t kMaxLimit = 32;
+  static constexpr size_t kMaxLimit = 64;
   static constexpr int64_t kMaxBytes = int64_t{256} << 20;
+  // Where devices are a round trip away, at least so much work is in flight: requests and reports of short executions
+  // then travel several at a time, and each side wakes up less often.
+  static constexpr double kAheadSeconds = 0.005;
 
   // The limit that saves memory where that costs no time. A CPU execution allocates its temporary
   // memory when it starts, and the next one starts a moment before the previous one's memory is
@@ -33,18 +36,19 @@ class InFlight {
   // halves the memory for less than a fiftieth of the time. `host_seconds`: how long the device
   // waits, or would wait, for the host between two executions.
   //
-  // Where devices are a round trip away, waiting costs that time, too; and as many executions are in
-  // flight as run within it. As long as it is the round trip that limits, device_seconds is that part
-  // of it that one execution takes, so the limit grows until the devices are busy. `bytes`: of an
-  // execution's batches, which stay in memory until its report is read.
+  // Where devices are a round trip away, the next batch would cross the connection meanwhile, so nothing is waited
+  // for; and as many executions are in flight as run within the round trip, or within kAheadSeconds. As long as it is
+  // the round trip that limits, device_seconds is that part of it that one execution takes, so the limit grows until
+  // the devices are busy. `bytes`: of an execution's batches, which stay in memory until its report is read.
   static size_t LimitFor(bool on_cpu, double device_seconds, double host_seconds,
                          double round_trip_seconds = 0, int64_t bytes = 0) {
-    if (on_cpu && device_seconds >= kLongSeconds &&
-        host_seconds + round_trip_seconds <= device_seconds / 50) {
-      return 0;
+    if (round_trip_seconds <= 0) {
+      const bool waits =
+          on_cpu && device_seconds >= kLongSeconds && host_seconds <= device_seconds / 50;
+      return waits ? 0 : kLimit;
     }
-    if (round_trip_seconds <= 0) return kLimit;
-    const double within = std::ceil(round_trip_seconds / std::max(device_seconds, 1e-6));
+    const double within =
+        std::ceil(std::max(round_trip_seconds, kAheadSeconds) / std::max(device_seconds, 1e-6));
     const double fit = static_cast<double>(kMaxBytes / std::max<int64_t>(1, bytes));
     const double more = std::min({within, static_cast<double>(kMaxLimit - kLimit), fit});
     return kLimit + static_cast<size_t>(more);

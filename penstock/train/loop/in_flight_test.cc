@@ -20,7 +20,8 @@ TEST(InFlight, KeepsExecutionsQueuedForShortStepsSlowHostsAndAccelerators) {
 TEST(InFlight, CoversTheRoundTripToDevicesElsewhere) {
   // 20 ms away: waiting for each execution of 0.1 s would cost a sixth.
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.0001, 0.02), InFlight::kLimit + 1);
-  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.0001, 0.0005), 0u);
+  // Near: the next batch would cross the connection while the device waits.
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, 0.1, 0.0001, 0.0005), InFlight::kLimit + 1);
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 0.002, 0.0001, 0.02), InFlight::kLimit + 10);
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 1e-6, 0, 0.02), InFlight::kMaxLimit);
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 0, 0, 0.02), InFlight::kMaxLimit);
@@ -29,6 +30,12 @@ TEST(InFlight, CoversTheRoundTripToDevicesElsewhere) {
             InFlight::kLimit + 3);
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 0.002, 0, 0.02, InFlight::kMaxBytes * 2),
             InFlight::kLimit);
+}
+
+TEST(InFlight, GathersShortExecutionsOfDevicesElsewhere) {
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, InFlight::kAheadSeconds / 20, 0, 0.00005),
+            InFlight::kLimit + 20);
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, InFlight::kAheadSeconds / 20, 0), InFlight::kLimit);
 }
 
 // Executions of 2 ms at 20 ms: while too few are in flight, each seems to take its part of the round trip.

@@ -202,7 +202,7 @@ TEST(EvaluateAndPredict, KeepMoreInFlightWhereDevicesAreFar) {
   auto near = SmallTrainer();
   auto far = SmallTrainer({.client = std::make_shared<FarClient>(runtime::TestClient(1))});
   ASSERT_TRUE(near.ok() && far.ok()) << near.status() << far.status();
-  const data::Dataset data = data::Dataset::FromArrays(Points(8 * 60)).Batch(8);
+  const data::Dataset data = data::Dataset::FromArrays(Points(8 * 100)).Batch(8);
   int begun = 0, ended = 0, most = 0;
   const auto count = [&](int& count) {
     ++count;
@@ -218,7 +218,7 @@ TEST(EvaluateAndPredict, KeepMoreInFlightWhereDevicesAreFar) {
   const auto logs = (*far)->Evaluate(data, {.callbacks = {counts}});
   ASSERT_TRUE(logs.ok()) << logs.status();
   EXPECT_EQ(*logs->Get("loss"), *(*near)->Evaluate(data)->Get("loss"));
-  EXPECT_EQ(begun, 60);
+  EXPECT_EQ(begun, 100);
   EXPECT_EQ(most, static_cast<int>(InFlight::kMaxLimit) + 1);
   begun = ended = most = 0;
   const auto outputs = (*far)->Predict(data, {.callbacks = {counts}});
@@ -226,7 +226,7 @@ TEST(EvaluateAndPredict, KeepMoreInFlightWhereDevicesAreFar) {
   const auto expected = (*near)->Predict(data);
   EXPECT_THAT((*outputs)[0].values<float>(),
               ::testing::ElementsAreArray((*expected)[0].values<float>()));
-  EXPECT_EQ(begun, 60);
+  EXPECT_EQ(begun, 100);
   EXPECT_EQ(most, static_cast<int>(InFlight::kMaxLimit) + 1);
 }
 

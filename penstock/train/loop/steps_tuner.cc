@@ -28,10 +28,10 @@ int64_t StepsThatHide(double host, double step, double margin, int64_t max_steps
                                                 : max_steps;
 }
 
-// Number of steps of `step` seconds with which half of the executions that may be in flight fill a round
+// Number of steps of `step` seconds with which a quarter of the executions that may be in flight fill a round
 // trip, at most `max_steps`.
 int64_t StepsThatFill(double round_trip, double step, int64_t max_steps) {
-  constexpr double kInFlight = InFlight::kMaxLimit / 2;
+  constexpr double kInFlight = InFlight::kMaxLimit / 4;
   const double steps = std::ceil(round_trip / (kInFlight * std::max(step, 1e-9)));
   return steps < static_cast<double>(max_steps) ? std::max<int64_t>(1, static_cast<int64_t>(steps))
                                                 : max_steps;
