@@ -103,7 +103,7 @@ class PenstockSide {
     links_ = ConnectLinks({.address = "grpc://" + server_->address()},
                           {.control = &control_, .bulk = &bulk_})
                  .value();
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < kUploadMessages; ++i) {
       auto bytes = std::make_shared<std::vector<std::byte>>(kUploadBytes, std::byte{1});
       slices_.push_back({bytes, bytes->data(), bytes->size()});
     }
@@ -111,8 +111,8 @@ class PenstockSide {
   double Upload() {
     const double begin = Now();
     for (int i = 0; i < kUploadMessages; ++i) {
-      PENSTOCK_CHECK_OK(links_->bulk().Send(
-          {.header = "chunk", .payload = {slices_[static_cast<size_t>(i % 4)]}}));
+      PENSTOCK_CHECK_OK(
+          links_->bulk().Send({.header = "chunk", .payload = {slices_[static_cast<size_t>(i)]}}));
     }
     uploaded_ += kUploadMessages;
     handler_.bulk.counter.WaitFor(uploaded_);
