@@ -47,9 +47,10 @@ std::string StampedLine(absl::string_view text, base::Clock& clock) {
   return line;
 }
 
+// A pipe that nobody empties loses lines, rather than stopping the worker.
 absl::StatusOr<io::FileDescriptor> OpenForAppending(const std::string& path) {
-  io::FileDescriptor file(
-      ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  io::FileDescriptor file(::open(
+      path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (file.valid()) return file;
   return absl::FailedPreconditionError(absl::StrCat("cannot write the log ", path, ": ",
                                                     std::strerror(errno),
@@ -110,6 +111,9 @@ absl::StatusOr<std::unique_ptr<WorkerLog>> WorkerLog::Open(const WorkerLogOption
     std::filesystem::create_directories(folder, ignored);
   }
   PENSTOCK_ASSIGN_OR_RETURN(log->file_, OpenForAppending(options.path));
+  // Any number of workers may write to a device, such as /dev/null, or to a pipe; there is nothing to read back.
+  struct stat info = {};
+  if (::fstat(log->file_.get(), &info) == 0 && !S_ISREG(info.st_mode)) return log;
   if (::flock(log->file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return absl::FailedPreconditionError(
         absl::StrCat("another worker writes the log ", options.path,

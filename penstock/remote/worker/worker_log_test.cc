@@ -87,6 +87,24 @@ TEST_F(WorkerLogTest, LinesCannotForgeAnEnd) {
                          HasSubstr("\\x1b[2J")));
 }
 
+TEST_F(WorkerLogTest, SeveralWorkersMayWriteToADevice) {
+  const WorkerLogOptions null = {.path = "/dev/null", .to_stderr = false};
+  const auto first = WorkerLog::Open(null);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = WorkerLog::Open(null);
+  ASSERT_TRUE(second.ok()) << second.status();
+  (*second)->Line("x");
+  EXPECT_TRUE((*second)->Tail(10).empty());
+}
+
+TEST_F(WorkerLogTest, LosesLinesRatherThanWaitingForThePipeToBeRead) {
+  const std::string pipe = folder_ + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const auto log = WorkerLog::Open({.path = pipe, .to_stderr = false});
+  ASSERT_TRUE(log.ok()) << log.status();
+  for (int i = 0; i < 100; ++i) (*log)->Line(std::string(2000, 'x'));
+}
+
 TEST_F(WorkerLogTest, OneWorkerWritesAFileReadableByItsOwnerOnly) {
   const auto log = Open();
   const absl::Status second = WorkerLog::Open({.path = Path(), .to_stderr = false}).status();
