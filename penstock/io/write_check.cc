@@ -12,6 +12,7 @@
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
+#include "penstock/io/files_elsewhere.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
@@ -64,6 +65,9 @@ absl::Status NotAFile(absl::string_view uri, absl::string_view what) {
 }  // namespace
 
 absl::Status CheckWritableFile(FileSystem& fs, absl::string_view uri) {
+  if (auto* const there = dynamic_cast<FilesElsewhere*>(&fs)) {
+    return there->CheckWritableFileThere(uri);
+  }
   PENSTOCK_ASSIGN_OR_RETURN(const Uri parsed, ParseUri(uri));
   if (parsed.is_local()) {
     if (parsed.path.empty() || parsed.path.back() == '/') return NotAFile(uri, "a folder's name");
@@ -80,6 +84,9 @@ absl::Status CheckWritableFile(FileSystem& fs, absl::string_view uri) {
 }
 
 absl::Status CheckWritableFolder(FileSystem& fs, absl::string_view folder_uri) {
+  if (auto* const there = dynamic_cast<FilesElsewhere*>(&fs)) {
+    return there->CheckWritableFolderThere(folder_uri);
+  }
   PENSTOCK_ASSIGN_OR_RETURN(const Uri parsed, ParseUri(folder_uri));
   if (!parsed.is_local()) return TryBeside(fs, folder_uri);
   constexpr absl::string_view kName = "penstock-write-check";

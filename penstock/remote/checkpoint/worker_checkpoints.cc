@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 
-#include "penstock/base/available_memory.h"
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/data/travel/allowed_paths.h"
@@ -19,6 +18,7 @@
 #include "penstock/io/write_check.h"
 #include "penstock/remote/checkpoint/arrays_blob.h"
 #include "penstock/remote/wire/wire_types.h"
+#include "penstock/remote/worker/host_copy.h"
 #include "penstock/remote/worker/session_gate.h"
 #include "penstock/remote/worker/session_threads.h"
 #include "penstock/save/checkpoint.h"
@@ -222,34 +222,13 @@ absl::Status WorkerCheckpoints::Open(uint64_t handle, uint64_t request,
 }
 
 absl::Status WorkerCheckpoints::Save(Thread& thread, uint64_t request, Checkpoints::Save save) {
-  if (save.names_size() != save.buffers_size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(save.names_size(), " names of ", save.buffers_size(), " buffers"));
-  }
-  runtime::Buffers buffers;
-  PENSTOCK_RETURN_IF_ERROR(session_.FindBuffers(save.buffers(), buffers));
-  int64_t bytes = 0;
-  for (const runtime::Buffer& buffer : buffers) bytes += BytesOf(buffer.type());
-  if (const base::MemoryHeadroom room = base::AvailableMemory(); bytes > room.bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the state has ", base::PrintBytes(bytes), ", and ", room.limited_by,
-                     " of the worker has only ", base::PrintBytes(room.bytes), " free to copy it"));
-  }
+  PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays arrays,
+                            CopyToHost(session_, save.names(), save.buffers()));
   auto checkpoint = std::make_shared<save::Checkpoint>(
       save::Checkpoint{.step = save.step(),
+                       .arrays = std::move(arrays),
                        .state = save.state(),
                        .score = ScoreOf(save.has_score(), save.score())});
-  // All transfers are started before the first one is waited for.
-  std::vector<std::shared_ptr<runtime::Event>> events;
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const ir::TensorType& type = buffers[i].type();
-    const base::Array array = base::Array::Uninitialized(type.dtype, type.shape);
-    PENSTOCK_ASSIGN_OR_RETURN(events.emplace_back(), buffers[i].GetAsync(array));
-    checkpoint->arrays.Set(save.names(static_cast<int>(i)), array);
-  }
-  absl::Status status;
-  for (const auto& event : events) status.Update(event->Await());
-  PENSTOCK_RETURN_IF_ERROR(status);
   if (save.others() != 0) {
     PENSTOCK_ASSIGN_OR_RETURN(const runtime::Buffer blob, session_.FindBuffer(save.others()));
     PENSTOCK_ASSIGN_OR_RETURN(const base::Array bytes_of_others, blob.Get());

@@ -204,7 +204,7 @@ absl::Status ClientSession::SendGet(uint64_t buffer, base::Array out, OnReply on
   return SendWith(std::move(request), {}, std::move(pending));
 }
 
-absl::StatusOr<ReceivedReply> ClientSession::Call(Request request) {
+absl::StatusOr<ReceivedReply> ClientSession::Call(Request request, std::vector<Slice> payload) {
   // Shared with the callback, which may still run when this returns.
   struct Answer {
     RemoteEvent event;
@@ -212,7 +212,7 @@ absl::StatusOr<ReceivedReply> ClientSession::Call(Request request) {
   };
   const auto answer = std::make_shared<Answer>();
   PENSTOCK_RETURN_IF_ERROR(
-      Send(std::move(request), {}, [answer](absl::StatusOr<ReceivedReply> reply) {
+      Send(std::move(request), std::move(payload), [answer](absl::StatusOr<ReceivedReply> reply) {
         const absl::Status status = reply.status();
         if (reply.ok()) answer->reply = *std::move(reply);
         answer->event.Complete(status);

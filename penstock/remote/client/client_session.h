@@ -85,7 +85,7 @@ class ClientSession {
   // is called.
   absl::Status SendGet(uint64_t buffer, base::Array out, OnReply on_reply);
   // Sends a request and waits for the reply. Not on a thread of the link.
-  absl::StatusOr<ReceivedReply> Call(Request request);
+  absl::StatusOr<ReceivedReply> Call(Request request, std::vector<Slice> payload = {});
   // Waits for an event of this session; receives meanwhile, if no other thread does. Not on a thread of the link.
   absl::Status Await(RemoteEvent& event);
   // Sends memory in chunks on the bulk link. Blocks while its window is full.

@@ -13,6 +13,7 @@
 #include "penstock/remote/client/remote_executable.h"
 #include "penstock/remote/feed/client_feed.h"
 #include "penstock/remote/feed/device_rows_reader.h"
+#include "penstock/remote/files/client_files.h"
 #include "penstock/remote/wire/wire_types.h"
 #include "penstock/runtime/program_check.h"
 
@@ -274,6 +275,10 @@ absl::StatusOr<std::unique_ptr<train::CheckpointStore>> RemoteClient::OpenCheckp
     const std::string& folder, const save::CheckpointOptions& options, bool check) {
   PENSTOCK_RETURN_IF_ERROR(CheckPath(folder, /*write=*/true));
   return ClientCheckpoints::Open(session(), devices_, folder, options, check);
+}
+
+std::shared_ptr<io::FileSystem> RemoteClient::Files() {
+  return std::make_shared<ClientFiles>(session());
 }
 
 void RemoteClient::Log(absl::string_view line) {

@@ -14,6 +14,7 @@
 #include "penstock/train/activity_host.h"
 #include "penstock/train/checkpoint_store.h"
 #include "penstock/train/feed_host.h"
+#include "penstock/train/file_host.h"
 
 namespace penstock::remote {
 
@@ -21,6 +22,7 @@ class RemoteClient : public runtime::Client,
                      public train::FeedHost,
                      public train::ActivityHost,
                      public train::CheckpointHost,
+                     public train::FileHost,
                      public std::enable_shared_from_this<RemoteClient> {
  public:
   static absl::StatusOr<std::shared_ptr<RemoteClient>> Open(DeviceClient::Connect connect);
@@ -56,6 +58,9 @@ class RemoteClient : public runtime::Client,
   // train::CheckpointHost (checkpoint/client_checkpoints.h).
   absl::StatusOr<std::unique_ptr<train::CheckpointStore>> OpenCheckpoints(
       const std::string& folder, const save::CheckpointOptions& options, bool check) override;
+
+  // train::FileHost (files/client_files.h).
+  std::shared_ptr<io::FileSystem> Files() override;
 
   // train::ActivityHost.
   void SetTraining(int64_t step, int64_t epoch, int64_t epochs) override {

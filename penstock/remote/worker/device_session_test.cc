@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -66,12 +67,13 @@ class DeviceSessionTest : public testing::Test {
   void TearDown() override { Close(); }
 
   void Open(const SessionLimits& limits,
-            std::shared_ptr<runtime::Client> client = std::make_shared<FakeClient>()) {
+            std::shared_ptr<runtime::Client> client = std::make_shared<FakeClient>(),
+            std::vector<std::string> readable = {}) {
     Close();
     control_ = std::make_unique<RecordingLink>();
     bulk_ = std::make_unique<RecordingLink>();
-    session_ =
-        std::make_unique<DeviceSession>(std::move(client), DeviceSessionOptions{.limits = limits});
+    session_ = std::make_unique<DeviceSession>(
+        std::move(client), DeviceSessionOptions{.limits = limits, .readable = std::move(readable)});
     session_->Attach(control_.get(), bulk_.get());
     replies_ = 0;
   }
@@ -500,6 +502,51 @@ TEST_F(DeviceSessionTest, RejectsCheckpointsOfNoStoreAndUnknownRequestsAboutThem
   // This session may write nowhere.
   request.mutable_checkpoints()->set_read(true);
   EXPECT_TRUE(absl::IsPermissionDenied(Call(request).status()));
+}
+
+TEST_F(DeviceSessionTest, RejectsUnknownAndTooLargeRequestsAboutFiles) {
+  Request request;
+  request.mutable_files();
+  EXPECT_TRUE(absl::IsUnimplemented(Call(request).status()));
+  request.mutable_files()->mutable_read()->set_file(5);
+  EXPECT_THAT(TextOf(Call(request)), HasSubstr("no open file 5"));
+  request.mutable_files()->set_append(5);
+  EXPECT_THAT(TextOf(Call(request, "bytes")), HasSubstr("no new file 5"));
+  request.mutable_files()->set_publish(5);
+  EXPECT_THAT(TextOf(Call(request)), HasSubstr("no new file 5"));
+  request.mutable_files()->set_close(5);
+  EXPECT_TRUE(Call(request).ok());
+  request.mutable_files()->mutable_open()->set_uri("/etc/passwd");
+  EXPECT_THAT(TextOf(Call(request)), HasSubstr("there is a file 0"));
+  request.mutable_files()->mutable_open()->set_file(5);
+  EXPECT_TRUE(absl::IsPermissionDenied(Call(request).status()));
+  request.mutable_files()->mutable_create()->set_uri("/tmp/x");
+  request.mutable_files()->mutable_create()->set_file(5);
+  EXPECT_TRUE(absl::IsPermissionDenied(Call(request).status()));
+  request.mutable_files()->mutable_write_bundle()->add_names("x");
+  EXPECT_THAT(TextOf(Call(request)), HasSubstr("1 names of 0 buffers"));
+}
+
+TEST_F(DeviceSessionTest, ReadsFilesInBoundedParts) {
+  const std::string path = testing::TempDir() + "session_file";
+  std::ofstream(path) << "0123456789";
+  Open({}, std::make_shared<FakeClient>(), {testing::TempDir()});
+  Request request;
+  request.mutable_files()->mutable_open()->set_uri(path);
+  request.mutable_files()->mutable_open()->set_file(5);
+  ASSERT_TRUE(Call(request).ok());
+  EXPECT_THAT(TextOf(Call(request)), HasSubstr("there is a file 5"));
+  Files::Read& read = *request.mutable_files()->mutable_read();
+  read.set_file(5);
+  for (const int64_t bytes : {int64_t{-1}, int64_t{1} << 40}) {
+    read.set_bytes(bytes);
+    EXPECT_TRUE(absl::IsInvalidArgument(Call(request).status())) << bytes;
+  }
+  read.set_bytes(4);
+  read.set_offset(7);
+  const absl::StatusOr<Message> part = Call(request);
+  ASSERT_TRUE(part.ok()) << part.status();
+  EXPECT_EQ(part->payload_bytes(), 3u);
 }
 
 TEST_F(DeviceSessionTest, GarbageEndsTheSession) {

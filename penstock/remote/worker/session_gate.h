@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -37,8 +38,10 @@ class SessionGate {
     session_ = nullptr;
   }
 
-  void SendReply(uint64_t id, Reply reply) {
-    Use([&](SessionState& session) { session.SendReply(id, std::move(reply)); });
+  void SendReply(uint64_t id, Reply reply, std::vector<Slice> payload = {}) {
+    Use([&](SessionState& session) {
+      session.SendReply(id, std::move(reply), std::move(payload));
+    });
   }
   void SendError(uint64_t id, const absl::Status& status) {
     Use([&](SessionState& session) { session.SendError(id, status); });

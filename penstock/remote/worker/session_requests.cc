@@ -16,6 +16,7 @@
 #include "penstock/base/status.h"
 #include "penstock/remote/checkpoint/worker_checkpoints.h"
 #include "penstock/remote/feed/worker_feeds.h"
+#include "penstock/remote/files/worker_files.h"
 #include "penstock/remote/wire/wire_types.h"
 #include "penstock/remote/worker/xla_flags.h"
 #include "penstock/runtime/program_check.h"
@@ -426,6 +427,8 @@ absl::Status HandleCheckpoints(SessionState& session, Call& call) {
   return session.checkpoints().Handle(call);
 }
 
+absl::Status HandleFiles(SessionState& session, Call& call) { return session.files().Handle(call); }
+
 absl::Status HandleCopyBuffers(SessionState& session, Call& call) {
   const CopyBuffers& copy = call.body.copy_buffers();
   const uint64_t request = call.body.id();
@@ -482,6 +485,7 @@ constexpr HandlerRow kHandlers[] = {
     {Request::kKeepRows, HandleKeepRows},
     {Request::kCopyBuffers, HandleCopyBuffers},
     {Request::kCheckpoints, HandleCheckpoints},
+    {Request::kFiles, HandleFiles},
     {Request::kEnd, HandleEnd},
 };
 

@@ -10,6 +10,7 @@
 #include "penstock/base/status.h"
 #include "penstock/remote/checkpoint/worker_checkpoints.h"
 #include "penstock/remote/feed/worker_feeds.h"
+#include "penstock/remote/files/worker_files.h"
 #include "penstock/remote/wire/wire_types.h"
 #include "penstock/remote/worker/session_requests.h"
 #include "penstock/remote/worker/session_table.h"
@@ -72,6 +73,11 @@ SessionState::~SessionState() = default;
 WorkerCheckpoints& SessionState::checkpoints() {
   if (checkpoints_ == nullptr) checkpoints_ = std::make_unique<WorkerCheckpoints>(*this);
   return *checkpoints_;
+}
+
+WorkerFiles& SessionState::files() {
+  if (files_ == nullptr) files_ = std::make_unique<WorkerFiles>(*this);
+  return *files_;
 }
 
 WorkerFeeds& SessionState::feeds() {
@@ -154,6 +160,9 @@ bool SessionState::IsReadyLocked(const Call& call) const {
     const auto& arguments = request.execute().arguments();
     return std::none_of(arguments.begin(), arguments.end(), uploading);
   }
+  const auto& saved = request.has_files() ? request.files().write_bundle().buffers()
+                                          : request.checkpoints().save().buffers();
+  if (std::any_of(saved.begin(), saved.end(), uploading)) return false;
   return !(request.has_get() && uploading(request.get().buffer())) &&
          !(request.has_await() && uploading(request.await().buffer()));
 }
@@ -719,6 +728,7 @@ void SessionState::Shutdown() {
   feeds_
       .reset();  // after the waiter, which ends feeds that were closed; their threads make buffers
   checkpoints_.reset();
+  files_.reset();
   absl::flat_hash_map<uint64_t, Entry> buffers;
   absl::flat_hash_map<uint64_t, std::shared_ptr<runtime::Executable>> programs;
   absl::flat_hash_map<uint64_t, std::shared_ptr<Upload>> uploads;

@@ -49,6 +49,7 @@ struct Call {
 
 class WorkerCheckpoints;
 class WorkerFeeds;
+class WorkerFiles;
 
 // A link that is used by several threads until it is closed.
 class SharedLink {
@@ -109,6 +110,8 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   WorkerFeeds& feeds();
   // The folders of checkpoints that it writes and reads here.
   WorkerCheckpoints& checkpoints();
+  // The files that it uses here.
+  WorkerFiles& files();
 
   // Checks that the handles may be used for new buffers or programs: not 0, not in use, within limits.
   absl::Status CheckNewHandles(absl::Span<const uint64_t> handles) const;
@@ -194,6 +197,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
 
   std::unique_ptr<WorkerFeeds> feeds_;              // made on first use; destroyed by Shutdown
   std::unique_ptr<WorkerCheckpoints> checkpoints_;  // the same
+  std::unique_ptr<WorkerFiles> files_;              // the same
   const std::shared_ptr<runtime::Client> client_;
   const DeviceSessionOptions options_;
   std::vector<const runtime::Device*> devices_;

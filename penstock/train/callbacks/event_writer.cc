@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "penstock/base/status.h"
+#include "penstock/io/files_elsewhere.h"
 #include "penstock/io/uri.h"
 #include "penstock/record/tfrecord.h"
 
@@ -169,6 +170,8 @@ absl::StatusOr<std::unique_ptr<EventWriter>> EventWriter::Open(const Options& op
       options.file_system != nullptr ? options.file_system : io::FileSystem::Default();
   PENSTOCK_RETURN_IF_ERROR(fs->CreateFolder(options.folder));
   PENSTOCK_ASSIGN_OR_RETURN(const io::Uri uri, io::ParseUri(options.folder));
+  // Only a file of this machine can grow in place.
+  const bool grows = uri.is_local() && !io::IsElsewhere(*fs);
   std::string version = BeginEvent(*options.clock, 0);
   AppendBytesField(version, 3, "brain.Event:2");
   // A unique name: TensorBoard joins the files of a folder, and a process may open several within a
@@ -180,10 +183,10 @@ absl::StatusOr<std::unique_ptr<EventWriter>> EventWriter::Open(const Options& op
                         number == 0 ? "" : absl::StrCat(".", number), options.suffix);
     const std::string file = io::JoinPath(options.folder, name);
     const std::string first =
-        io::AppendToName(file, uri.is_local() ? ".v2" : ObjectEventWriter::PartSuffix(0));
+        io::AppendToName(file, grows ? ".v2" : ObjectEventWriter::PartSuffix(0));
     PENSTOCK_ASSIGN_OR_RETURN(const bool exists, fs->Exists(first));
     if (exists) continue;
-    if (!uri.is_local()) {
+    if (!grows) {
       return std::make_unique<ObjectEventWriter>(fs, file, std::move(version), *options.clock);
     }
     return LocalEventWriter::Open(io::JoinPath(uri.path, absl::StrCat(name, ".v2")), version,
