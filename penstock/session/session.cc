@@ -8,6 +8,7 @@
 #include "penstock/session/data.h"
 #include "penstock/session/run/iterator_def.h"
 #include "penstock/session/run/session_state.h"
+#include "penstock/train/file_host.h"
 
 namespace penstock::session {
 
@@ -117,6 +118,27 @@ absl::StatusOr<Array> Session::GetVariableValue(absl::string_view name) const {
 absl::Status Session::SetVariableValue(absl::string_view name, const Array& value) {
   const std::lock_guard<std::mutex> lock(impl_->mutex());
   return impl_->SetVariableValue(name, value);
+}
+
+absl::Status Session::UseVariables(
+    absl::Span<const std::string> names,
+    absl::FunctionRef<absl::Status(const runtime::Buffers& values)> use) const {
+  const std::lock_guard<std::mutex> lock(impl_->mutex());
+  runtime::Buffers values;
+  for (const std::string& name : names) {
+    PENSTOCK_ASSIGN_OR_RETURN(values.emplace_back(), impl_->VariableBuffer(name));
+  }
+  return use(values);
+}
+
+absl::StatusOr<std::shared_ptr<io::FileSystem>> Session::WorkerFiles() const {
+  const std::lock_guard<std::mutex> lock(impl_->mutex());
+  PENSTOCK_RETURN_IF_ERROR(impl_->CheckOpen());
+  auto* const host = dynamic_cast<::penstock::train::FileHost*>(impl_->client());
+  if (host != nullptr) return host->Files();
+  return absl::FailedPreconditionError(
+      "the session's devices are this machine's, and so are its files: leave "
+      "SaverOptions::file_system unset");
 }
 
 void Session::SetRandomDraws(uint32_t draws) {

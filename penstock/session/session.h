@@ -21,11 +21,17 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 #include "penstock/runtime/client.h"
 #include "penstock/session/graph.h"
 #include "penstock/session/variable.h"
+
+namespace penstock::io {
+class FileSystem;
+}
 
 namespace penstock::session {
 
@@ -110,6 +116,15 @@ class Session {
   // ":0".
   absl::StatusOr<Array> GetVariableValue(absl::string_view name) const;
   absl::Status SetVariableValue(absl::string_view name, const Array& value);
+  // Calls `use` with the values of variables on the devices, all of the same moment: Runs wait until
+  // it returns. It must neither call the session nor keep the buffers, which the next Run may take.
+  absl::Status UseVariables(
+      absl::Span<const std::string> names,
+      absl::FunctionRef<absl::Status(const runtime::Buffers& values)> use) const;
+  // The files of the machine that has the devices, for a session on a worker: with them as
+  // SaverOptions::file_system the worker writes checkpoints, below its --write prefixes, and the
+  // values do not travel here. FAILED_PRECONDITION: the devices are this machine's.
+  absl::StatusOr<std::shared_ptr<io::FileSystem>> WorkerFiles() const;
   // Makes random operations continue as if each had run `draws` times: for resuming a training.
   void SetRandomDraws(uint32_t draws);
 

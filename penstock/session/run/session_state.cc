@@ -303,8 +303,13 @@ absl::StatusOr<const VariableDef*> SessionState::FindVariable(absl::string_view 
 }
 
 absl::StatusOr<Array> SessionState::GetVariableValue(absl::string_view name) const {
+  PENSTOCK_ASSIGN_OR_RETURN(const runtime::Buffer buffer, VariableBuffer(name));
+  return buffer.Get();
+}
+
+absl::StatusOr<runtime::Buffer> SessionState::VariableBuffer(absl::string_view name) const {
   PENSTOCK_ASSIGN_OR_RETURN(const VariableDef* variable, FindVariable(name));
-  if (variables_.Has(variable->index)) return variables_.On(variable->index).Get();
+  if (variables_.Has(variable->index)) return variables_.On(variable->index);
   return absl::FailedPreconditionError(absl::StrCat(
       "the variable '", name, "' has no value; run GlobalVariablesInitializer() first"));
 }

@@ -83,6 +83,7 @@ class SessionState {
   absl::StatusOr<std::string> PositionOf(HostInputSource& source);
 
   std::vector<std::string> UninitializedVariables() const;
+  absl::StatusOr<runtime::Buffer> VariableBuffer(absl::string_view name) const;
   absl::StatusOr<Array> GetVariableValue(absl::string_view name) const;
   absl::Status SetVariableValue(absl::string_view name, const Array& value);
   void SetRandomDraws(uint32_t draws) {

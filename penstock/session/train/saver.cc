@@ -13,6 +13,7 @@
 #include "penstock/nn/names.h"
 #include "penstock/save/tensor_bundle_format.h"
 #include "penstock/save/tensor_bundle_write.h"
+#include "penstock/train/file_host.h"
 
 namespace penstock::session::train {
 namespace {
@@ -65,6 +66,34 @@ std::map<std::string, Variable> ByName(const Variables& variables) {
     named[variable.valid() ? variable.def()->name : ""] = variable;
   }
   return named;
+}
+
+// Writes values of the same moment, which stay where the files are if both are on a worker.
+absl::Status WriteVariables(io::FileSystem& fs, const Session& session,
+                            const std::map<std::string, const VariableDef*>& variables,
+                            const std::string& path) {
+  std::vector<std::string> keys, names;
+  for (const auto& [name, variable] : variables) {
+    keys.push_back(name);
+    names.push_back(variable->name);
+  }
+  auto* const there = dynamic_cast<::penstock::train::BufferFiles*>(&fs);
+  bool written = false;
+  base::NamedArrays arrays;
+  PENSTOCK_RETURN_IF_ERROR(
+      session.UseVariables(names, [&](const runtime::Buffers& values) -> absl::Status {
+        written = there != nullptr &&
+                  std::all_of(values.begin(), values.end(),
+                              [&](const runtime::Buffer& b) { return there->Has(b); });
+        if (written) return there->WriteBundle(path, keys, values);
+        for (size_t i = 0; i < values.size(); ++i) {
+          PENSTOCK_ASSIGN_OR_RETURN(Array value, values[i].Get());
+          arrays.Append(keys[i], std::move(value));
+        }
+        return absl::OkStatus();
+      }));
+  if (written) return absl::OkStatus();
+  return save::tensor_bundle::WriteBundle(fs, path, arrays, {.name_based = true});
 }
 
 }  // namespace
@@ -137,16 +166,10 @@ absl::StatusOr<std::string> Saver::Save(const Session& session, absl::string_vie
         absl::StrCat("Saver: variables without a value: ", List(uninitialized),
                      "; run their initializers first (GlobalVariablesInitializer)"));
   }
-  base::NamedArrays arrays;
-  for (const auto& [name, variable] : variables) {
-    PENSTOCK_ASSIGN_OR_RETURN(Array value, session.GetVariableValue(variable->name));
-    arrays.Append(name, std::move(value));
-  }
   const std::string path = global_step.has_value()
                                ? io::AppendToName(save_path, absl::StrCat("-", *global_step))
                                : std::string(save_path);
-  const absl::Status written =
-      save::tensor_bundle::WriteBundle(*fs_, path, arrays, {.name_based = true});
+  const absl::Status written = WriteVariables(*fs_, session, variables, path);
   if (!written.ok()) return base::WithContext(written, io::DisplayName(path));
   std::erase_if(kept_, [&](const Kept& kept) { return kept.path == path; });
   kept_.push_back({path, options_.clock->UnixSeconds()});

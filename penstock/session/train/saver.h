@@ -15,6 +15,13 @@
 // "checkpoint". A checkpoint beyond max_to_keep is removed only after that, and only if this Saver
 // wrote it (or was told of it: SetLastCheckpoints).
 //
+// On a worker. A session with a remote device saves to files of this machine: the values travel here.
+// With SaverOptions::file_system = session.WorkerFiles() the paths are the worker's, below its
+// --write prefixes, and the worker writes the same files; LatestCheckpoint and the other functions
+// below take that file system, too. Restore reads the files here.
+//
+// While other threads call Run, a checkpoint has the values between two of their Runs.
+//
 // Differences from TensorFlow 1.15: no MetaGraphDef (".meta") is written; `sharded` and
 // `save_relative_paths` have no meaning: paths in the folder of the file "checkpoint" are relative.
 #pragma once

@@ -1,6 +1,8 @@
 #include "penstock/session/train/saver.h"
 
+#include <atomic>
 #include <filesystem>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -67,6 +69,35 @@ TEST_F(SaverTest, RestoresWhatItSaved) {
   ASSERT_TRUE(arrays.ok()) << arrays.status();
   EXPECT_EQ(arrays->size(), 2u);
   EXPECT_NE(arrays->Find("dense/w"), nullptr);
+}
+
+// Other threads call Run meanwhile; one of them closes the session in the end.
+TEST_F(SaverTest, SavesAllVariablesOfOneMoment) {
+  const Operation step = Group({Operation(AssignAdd(w_, Constant(Array::Of<float>({2}, {1, 1})))),
+                                Operation(AssignAdd(step_, Constant(Array::Scalar<int64_t>(1))))});
+  Set("dense/w", 0);
+  Saver saver(Options());
+  std::atomic<bool> saved{false};
+  std::thread runs([&] {
+    while (!saved) EXPECT_EQ(session_.Run(step), absl::OkStatus());
+  });
+  int64_t last = 0;
+  for (int i = 0; i < 60 || last == 0; ++i) {
+    const auto path = saver.Save(session_, kPath, i);
+    EXPECT_TRUE(path.ok()) << path.status();
+    const auto arrays = LoadCheckpoint(path.value_or(""), fs_.get());
+    EXPECT_TRUE(arrays.ok()) << arrays.status();
+    if (!arrays.ok()) break;
+    last = arrays->Find("global_step")->item<int64_t>();
+    EXPECT_EQ(arrays->Find("dense/w")->values<float>()[0], static_cast<float>(last));
+  }
+  saved = true;
+  runs.join();
+  std::thread closes([&] { session_.Close(); });
+  absl::Status status;
+  while (status.ok()) status = saver.Save(session_, kPath, 1).status();
+  closes.join();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the session is closed"));
 }
 
 TEST_F(SaverTest, TakesTheStepOfAVariable) {
