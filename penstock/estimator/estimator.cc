@@ -10,6 +10,7 @@
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
 #include "penstock/session/train/saver.h"
+#include "penstock/train/file_host.h"
 
 namespace penstock::estimator {
 namespace {
@@ -64,6 +65,11 @@ absl::Status Estimator::Initialize() {
   if (!model_fn_.valid()) return absl::InvalidArgumentError("the estimator has no model_fn");
   PENSTOCK_RETURN_IF_ERROR(config_.Check());
   if (batches_.tpu) PENSTOCK_RETURN_IF_ERROR(CheckBatches());
+  if (config_.model_dir.empty() && config_.checkpoint_place == CheckpointPlace::kWorker) {
+    return absl::InvalidArgumentError(
+        "RunConfig.checkpoint_place is kWorker, but the estimator has no model_dir; give a folder "
+        "of the worker's, below its --write prefixes");
+  }
   if (config_.model_dir.empty()) {
     PENSTOCK_ASSIGN_OR_RETURN(config_.model_dir, TemporaryModelDir());
     config_.Log(absl::StrCat("the estimator has no model_dir, using ", config_.model_dir));
@@ -79,9 +85,37 @@ absl::Status Estimator::InitializeVariables(session::Session& session) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Estimator::LatestCheckpoint() const {
+absl::StatusOr<std::shared_ptr<runtime::Client>> Estimator::Devices(
+    const std::string& target) const {
+  if (config_.session_config.client != nullptr) return config_.session_config.client;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::weak_ptr<runtime::Client>& opened = clients_[target];
+  std::shared_ptr<runtime::Client> client = opened.lock();
+  if (client == nullptr) {
+    const int shards = batches_.sharded ? batches_.num_shards : 1;
+    PENSTOCK_ASSIGN_OR_RETURN(
+        client,
+        runtime::OpenClient({.device = target,
+                             .cpu_devices = std::max(config_.session_config.cpu_devices, shards)}));
+    opened = client;
+  }
+  return client;
+}
+
+absl::StatusOr<std::shared_ptr<io::FileSystem>> Estimator::Files() const {
   PENSTOCK_RETURN_IF_ERROR(status_);
-  const auto state = session::train::GetCheckpointState(model_dir());
+  if (config_.checkpoint_place == CheckpointPlace::kClient) return io::FileSystem::Default();
+  PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Client> client, Devices(config_.master));
+  auto* const host = dynamic_cast<::penstock::train::FileHost*>(client.get());
+  if (host == nullptr) return io::FileSystem::Default();  // the devices are this machine's
+  const std::shared_ptr<io::FileSystem> files = host->Files();
+  // Other calls find the client as long as its files are in use.
+  return std::shared_ptr<io::FileSystem>(files.get(), [files, client](io::FileSystem*) {});
+}
+
+absl::StatusOr<std::string> Estimator::LatestCheckpoint() const {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto fs, Files());
+  const auto state = session::train::GetCheckpointState(model_dir(), "checkpoint", fs.get());
   if (absl::IsNotFound(state.status())) return std::string();
   if (!state.ok()) return state.status();
   // The newest one, or one before it if that is incomplete.
@@ -89,7 +123,7 @@ absl::StatusOr<std::string> Estimator::LatestCheckpoint() const {
   paths.push_back(state->model_checkpoint_path);
   for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
     if (path->empty()) continue;
-    PENSTOCK_ASSIGN_OR_RETURN(const bool exists, session::train::CheckpointExists(*path));
+    PENSTOCK_ASSIGN_OR_RETURN(const bool exists, session::train::CheckpointExists(*path, fs.get()));
     if (exists) return *path;
   }
   return std::string();
@@ -100,24 +134,28 @@ std::string Estimator::EvalDir(absl::string_view name) const {
 }
 
 absl::StatusOr<std::vector<std::string>> Estimator::GetVariableNames() const {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto fs, Files());
   PENSTOCK_ASSIGN_OR_RETURN(const std::string path, LatestCheckpoint());
   if (path.empty()) {
     return absl::NotFoundError(
         absl::StrCat("there is no checkpoint in ", io::DisplayName(model_dir())));
   }
-  PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays arrays, session::train::LoadCheckpoint(path));
+  PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays arrays,
+                            session::train::LoadCheckpoint(path, fs.get()));
   std::vector<std::string> names;
   for (const auto& entry : arrays) names.push_back(entry.first);
   return names;
 }
 
 absl::StatusOr<base::Array> Estimator::GetVariableValue(absl::string_view name) const {
+  PENSTOCK_ASSIGN_OR_RETURN(const auto fs, Files());
   PENSTOCK_ASSIGN_OR_RETURN(const std::string path, LatestCheckpoint());
   if (path.empty()) {
     return absl::NotFoundError(
         absl::StrCat("there is no checkpoint in ", io::DisplayName(model_dir())));
   }
-  PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays arrays, session::train::LoadCheckpoint(path));
+  PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays arrays,
+                            session::train::LoadCheckpoint(path, fs.get()));
   return arrays.Get(name);
 }
 

@@ -37,6 +37,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -144,6 +145,9 @@ class Estimator {
   absl::StatusOr<base::Array> GetVariableValue(absl::string_view name) const;
   // Path of the newest checkpoint, "run7/model.ckpt-1000"; empty if there is none.
   absl::StatusOr<std::string> LatestCheckpoint() const;
+  // The file system of model_dir: the worker's, with RunConfig::checkpoint_place = kWorker. It keeps
+  // the session with the worker open.
+  absl::StatusOr<std::shared_ptr<io::FileSystem>> Files() const;
   // model_dir/eval, or eval_<name>.
   std::string EvalDir(absl::string_view name = "") const;
 
@@ -170,11 +174,13 @@ class Estimator {
   absl::Status Initialize();
   absl::Status CheckBatches() const;
   absl::Status CheckTrainOptions(const TrainOptions& options) const;
+  // The devices of an address, opened once for all calls that run at the same time.
+  absl::StatusOr<std::shared_ptr<runtime::Client>> Devices(const std::string& target) const;
   // Runs the initializers, then sets initial_values_.
   absl::Status InitializeVariables(session::Session& session) const;
   // Restores `checkpoint_path`, or the newest checkpoint if that is empty; initializes if there is
   // none.
-  absl::Status RestoreForInference(session::Session& session,
+  absl::Status RestoreForInference(io::FileSystem& fs, session::Session& session,
                                    const std::string& checkpoint_path) const;
 
   ModelFn model_fn_;
@@ -185,6 +191,8 @@ class Estimator {
   base::NamedArrays initial_values_;
   Batches batches_;
   absl::Status status_;
+  mutable std::mutex mutex_;                                               // protects clients_
+  mutable std::map<std::string, std::weak_ptr<runtime::Client>> clients_;  // by address
 };
 
 // The options' order is that of tf.contrib.tpu.TPUEstimator.

@@ -66,14 +66,15 @@ absl::StatusOr<EvalGraph> BuildEvalGraph(const Estimator& estimator, const Input
   return eval;
 }
 
-absl::Status WriteEvalSummary(const Estimator& estimator, absl::string_view name,
-                              const EvalResult& result, int64_t step) {
+absl::Status WriteEvalSummary(const Estimator& estimator, const std::shared_ptr<io::FileSystem>& fs,
+                              absl::string_view name, const EvalResult& result, int64_t step) {
   std::vector<std::pair<std::string, double>> scalars;
   for (const auto& [metric, value] : result) {
     if (metric != "global_step") scalars.emplace_back(metric, value);
   }
   PENSTOCK_ASSIGN_OR_RETURN(const auto writer,
                             train::EventWriter::Open({.folder = estimator.EvalDir(name),
+                                                      .file_system = fs,
                                                       .clock = estimator.config().clock}));
   PENSTOCK_RETURN_IF_ERROR(writer->Append(step, train::ScalarSummary(scalars)));
   return writer->Flush();
@@ -81,7 +82,7 @@ absl::Status WriteEvalSummary(const Estimator& estimator, absl::string_view name
 
 }  // namespace
 
-absl::Status Estimator::RestoreForInference(session::Session& session,
+absl::Status Estimator::RestoreForInference(io::FileSystem& fs, session::Session& session,
                                             const std::string& checkpoint_path) const {
   std::string path = checkpoint_path;
   for (int attempt = 1;; ++attempt) {
@@ -93,7 +94,7 @@ absl::Status Estimator::RestoreForInference(session::Session& session,
         return InitializeVariables(session);
       }
     }
-    const absl::Status status = RestoreVariables(session, path, /*training=*/false, config_);
+    const absl::Status status = RestoreVariables(fs, session, path, /*training=*/false, config_);
     if (status.ok()) {
       config_.Log(absl::StrCat("restored ", io::DisplayName(path)));
       return status;
@@ -115,8 +116,8 @@ absl::StatusOr<EvalResult> Estimator::Evaluate(const InputFn& input_fn,
         absl::StrCat("Evaluate: steps is ", *options.steps, ", but must be at least 1"));
   }
   // The result is written there.
-  PENSTOCK_RETURN_IF_ERROR(
-      io::CheckWritableFolder(*io::FileSystem::Default(), EvalDir(options.name)));
+  PENSTOCK_ASSIGN_OR_RETURN(const auto fs, Files());
+  PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFolder(*fs, EvalDir(options.name)));
   absl::StatusOr<EvalGraph> eval = BuildEvalGraph(*this, input_fn);
   if (!eval.ok()) return eval.status();
   const auto scope = eval->built.graph->AsDefault();
@@ -129,9 +130,9 @@ absl::StatusOr<EvalResult> Estimator::Evaluate(const InputFn& input_fn,
   MonitoredLoop loop(std::move(hooks), config_.log);
   PENSTOCK_RETURN_IF_ERROR(loop.Begin());
   PENSTOCK_RETURN_IF_ERROR(eval->built.graph->status());
-  session::Session session = ModelBuilder(*this, ModeKeys::kEval).MakeSession(*eval->built.graph);
-  PENSTOCK_RETURN_IF_ERROR(session.status());
-  PENSTOCK_RETURN_IF_ERROR(RestoreForInference(session, options.checkpoint_path));
+  PENSTOCK_ASSIGN_OR_RETURN(session::Session session,
+                            ModelBuilder(*this, ModeKeys::kEval).MakeSession(*eval->built.graph));
+  PENSTOCK_RETURN_IF_ERROR(RestoreForInference(*fs, session, options.checkpoint_path));
   if (!session::LocalVariables().empty()) {
     PENSTOCK_RETURN_IF_ERROR(session.Run(session::LocalVariablesInitializer()));
   }
@@ -158,7 +159,7 @@ absl::StatusOr<EvalResult> Estimator::Evaluate(const InputFn& input_fn,
   }
   result["global_step"] = static_cast<double>(step.item<int64_t>());
   config_.Log(line);
-  PENSTOCK_RETURN_IF_ERROR(WriteEvalSummary(*this, options.name, result, step.item<int64_t>()));
+  PENSTOCK_RETURN_IF_ERROR(WriteEvalSummary(*this, fs, options.name, result, step.item<int64_t>()));
   return result;
 }
 

@@ -143,6 +143,7 @@ absl::StatusOr<std::string> Estimator::ExportSavedModel(
   if (export_dir_base.empty()) {
     return absl::InvalidArgumentError("ExportSavedModel needs an export_dir_base");
   }
+  PENSTOCK_ASSIGN_OR_RETURN(const auto fs, Files());
   std::string checkpoint = options.checkpoint_path;
   if (checkpoint.empty()) {
     PENSTOCK_ASSIGN_OR_RETURN(checkpoint, LatestCheckpoint());
@@ -151,7 +152,6 @@ absl::StatusOr<std::string> Estimator::ExportSavedModel(
           "there is no checkpoint in ", io::DisplayName(model_dir()), " to export: train first"));
     }
   }
-  const auto fs = io::FileSystem::Default();
   PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFolder(*fs, export_dir_base));
   const ModelBuilder builder(*this, ModeKeys::kPredict);
   ServingInputReceiver receiver;
@@ -161,9 +161,8 @@ absl::StatusOr<std::string> Estimator::ExportSavedModel(
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<session::ProgramOutput> outputs,
                             Outputs(built.model.spec, options.signature));
   PENSTOCK_RETURN_IF_ERROR(built.graph->status());
-  session::Session session = builder.MakeSession(*built.graph);
-  PENSTOCK_RETURN_IF_ERROR(session.status());
-  PENSTOCK_RETURN_IF_ERROR(RestoreForInference(session, checkpoint));
+  PENSTOCK_ASSIGN_OR_RETURN(session::Session session, builder.MakeSession(*built.graph));
+  PENSTOCK_RETURN_IF_ERROR(RestoreForInference(*fs, session, checkpoint));
   absl::StatusOr<save::SavedModelContents> contents =
       Contents(session, receiver.receiver_tensors, outputs);
   if (!contents.ok()) return base::WithContext(contents.status(), "ExportSavedModel");

@@ -39,7 +39,7 @@ class DecidingExporter : public Exporter {
                               estimator.ExportSavedModel(export_path, receiver_fn_,
                                                          {.checkpoint_path = checkpoint_path}));
     written_.push_back(folder);
-    const auto fs = io::FileSystem::Default();
+    PENSTOCK_ASSIGN_OR_RETURN(const auto fs, estimator.Files());
     // One that cannot be removed is not worth a training: it is tried again after the next export.
     while (written_.size() > static_cast<size_t>(keep_)) {
       const absl::Status removed = fs->RemoveRecursively(written_.front());

@@ -219,14 +219,15 @@ absl::StatusOr<BuiltModel> ModelBuilder::BuildForServing(const ServingInputRecei
   return built;
 }
 
-session::Session ModelBuilder::MakeSession(session::Graph& graph) const {
+absl::StatusOr<session::Session> ModelBuilder::MakeSession(session::Graph& graph) const {
   const RunConfig& config = estimator_.config_;
   const bool evaluates = mode_ != ModeKeys::kTrain && !config.evaluation_master.empty();
+  const std::string& target = evaluates ? config.evaluation_master : config.master;
   session::ConfigProto options = config.session_config;
-  if (estimator_.batches_.sharded) {
-    options.cpu_devices = std::max(options.cpu_devices, estimator_.batches_.num_shards);
-  }
-  return session::Session(evaluates ? config.evaluation_master : config.master, options, &graph);
+  PENSTOCK_ASSIGN_OR_RETURN(options.client, estimator_.Devices(target));
+  session::Session session(target, options, &graph);
+  PENSTOCK_RETURN_IF_ERROR(session.status());
+  return session;
 }
 
 }  // namespace penstock::estimator

@@ -52,7 +52,7 @@ class ModelBuilder {
                                              ServingInputReceiver* receiver) const;
 
   // Session for the graph.
-  session::Session MakeSession(session::Graph& graph) const;
+  absl::StatusOr<session::Session> MakeSession(session::Graph& graph) const;
 
  private:
   using Batches = Estimator::Batches;

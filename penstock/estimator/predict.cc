@@ -130,9 +130,9 @@ absl::StatusOr<std::unique_ptr<Predictions>> Estimator::Predict(const InputFn& i
   auto loop = std::make_unique<MonitoredLoop>(std::move(hooks), config_.log);
   PENSTOCK_RETURN_IF_ERROR(loop->Begin());
   PENSTOCK_RETURN_IF_ERROR(built.graph->status());
-  session::Session session = builder.MakeSession(*built.graph);
-  PENSTOCK_RETURN_IF_ERROR(session.status());
-  PENSTOCK_RETURN_IF_ERROR(RestoreForInference(session, options.checkpoint_path));
+  PENSTOCK_ASSIGN_OR_RETURN(const auto fs, Files());
+  PENSTOCK_ASSIGN_OR_RETURN(session::Session session, builder.MakeSession(*built.graph));
+  PENSTOCK_RETURN_IF_ERROR(RestoreForInference(*fs, session, options.checkpoint_path));
   auto stream = std::make_unique<PredictionStream>(
       std::move(built), std::move(session), std::move(outputs), std::move(loop), input->fixed_batch,
       options.yield_single_examples);

@@ -71,10 +71,11 @@ std::string Describe(const Differences& differences) {
 
 }  // namespace
 
-absl::Status RestoreVariables(session::Session& session, const std::string& checkpoint,
-                              bool training, const RunConfig& config) {
+absl::Status RestoreVariables(io::FileSystem& fs, session::Session& session,
+                              const std::string& checkpoint, bool training,
+                              const RunConfig& config) {
   PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays arrays,
-                            session::train::LoadCheckpoint(checkpoint));
+                            session::train::LoadCheckpoint(checkpoint, &fs));
   const auto scope = session.graph()->AsDefault();
   const session::Variables variables = session::GlobalVariables();
   const Differences differences = Compare(variables, arrays);

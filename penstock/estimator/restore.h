@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 
 #include "penstock/estimator/run_config.h"
+#include "penstock/io/file_system.h"
 #include "penstock/session/session.h"
 
 namespace penstock::estimator {
@@ -15,7 +16,8 @@ namespace penstock::estimator {
 // graph does not fit: the message lists the variables that the checkpoint lacks, those of another
 // shape or type, and those that only the checkpoint has. With `training`, variables that only the
 // checkpoint has are logged, because the next checkpoint will lack them.
-absl::Status RestoreVariables(session::Session& session, const std::string& checkpoint,
-                              bool training, const RunConfig& config);
+absl::Status RestoreVariables(io::FileSystem& fs, session::Session& session,
+                              const std::string& checkpoint, bool training,
+                              const RunConfig& config);
 
 }  // namespace penstock::estimator

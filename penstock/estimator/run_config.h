@@ -13,6 +13,7 @@
 
 #include "penstock/base/clock.h"
 #include "penstock/session/session.h"
+#include "penstock/train/callbacks/checkpoint.h"
 
 namespace penstock::estimator {
 
@@ -42,6 +43,8 @@ struct TPUConfig {
   InputPipelineConfig per_host_input_for_training = InputPipelineConfig::kPerHostV2;
 };
 
+using train::CheckpointPlace;
+
 struct RunConfig {
   // Folder of checkpoints and summaries, of any file system. The estimator's argument model_dir is
   // the same; both with different values are an error. Empty: a new temporary folder.
@@ -58,6 +61,13 @@ struct RunConfig {
   std::optional<double> save_checkpoints_secs = {};
   // Number of the newest checkpoints to keep; 0: all.
   int keep_checkpoint_max = 5;
+  // Which machine's model_dir is, if `master` is a worker's address. kWorker: the worker's. It writes
+  // checkpoints with its own credentials, and their values do not travel here. Then all paths of the
+  // estimator are the worker's, also checkpoint_path, ckpt_to_initialize_from and export_dir_base:
+  // those that are written are below its --write prefixes, the others may be below --read. The
+  // files are the same, and a training is resumed with either place. Restoring reads the values
+  // here. A hook that saves checkpoints or summaries by itself does so on this machine.
+  CheckpointPlace checkpoint_place = CheckpointPlace::kClient;
   // Steps between progress lines, which show the loss and the speed; 0: none.
   int64_t log_step_count_steps = 100;
 

@@ -14,6 +14,7 @@
 #include "penstock/estimator/model_builder.h"
 #include "penstock/estimator/monitored_loop.h"
 #include "penstock/estimator/restore.h"
+#include "penstock/io/files_elsewhere.h"
 #include "penstock/io/write_check.h"
 #include "penstock/session/train/saver.h"
 
@@ -28,11 +29,11 @@ class TrainingRun {
         config_(estimator.config()),
         options_(options),
         warm_start_(std::move(warm_start)),
-        steps_per_execution_(steps_per_execution),
-        fs_(io::FileSystem::Default()) {}
+        steps_per_execution_(steps_per_execution) {}
 
   absl::Status Run(const InputFn& input_fn) {
-    PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFolder(*fs_, estimator_.model_dir()));
+    PENSTOCK_ASSIGN_OR_RETURN(fs_, estimator_.Files());
+    PENSTOCK_RETURN_IF_ERROR(CheckModelDir());
     PENSTOCK_ASSIGN_OR_RETURN(checkpoint_, estimator_.LatestCheckpoint());
     PENSTOCK_ASSIGN_OR_RETURN(const bool done, HasReachedMaxSteps());
     if (done) {
@@ -45,20 +46,41 @@ class TrainingRun {
     MonitoredLoop loop(AllHooks(), config_.log);
     PENSTOCK_RETURN_IF_ERROR(loop.Begin());
     PENSTOCK_RETURN_IF_ERROR(built_.graph->status());
-    session::Session session =
-        ModelBuilder(estimator_, ModeKeys::kTrain).MakeSession(*built_.graph);
-    PENSTOCK_RETURN_IF_ERROR(session.status());
+    PENSTOCK_ASSIGN_OR_RETURN(
+        session::Session session,
+        ModelBuilder(estimator_, ModeKeys::kTrain).MakeSession(*built_.graph));
     PENSTOCK_RETURN_IF_ERROR(SetVariables(session));
     PENSTOCK_RETURN_IF_ERROR(loop.Start(session, StartOptions(loop)));
     return Loop(loop);
   }
 
  private:
+  absl::Status CheckModelDir() const {
+    const absl::Status writable = io::CheckWritableFolder(*fs_, estimator_.model_dir());
+    if (!io::IsElsewhere(*fs_)) return writable;
+    PENSTOCK_RETURN_IF_ERROR(base::WithContext(
+        writable,
+        "the estimator's model_dir, which the worker writes, below its --write prefixes "
+        "(RunConfig.checkpoint_place = kClient: this process writes)"));
+    if (!SavesByItself()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "RunConfig.checkpoint_place is kWorker, but Train was given a hook that saves checkpoints "
+        "on this machine (CheckpointSaverHook); leave it out, and set "
+        "RunConfig.save_checkpoints_steps or save_checkpoints_secs");
+  }
+
+  // Whether a hook of the program saves the checkpoints; it then calls the listeners.
+  bool SavesByItself() const {
+    return std::any_of(options_.hooks.begin(), options_.hooks.end(), [&](const Hook& h) {
+      return h != nullptr && h->SavesCheckpoints(options_.saving_listeners);
+    });
+  }
+
   // Whether the checkpoint's step is max_steps or beyond.
   absl::StatusOr<bool> HasReachedMaxSteps() const {
     if (!options_.max_steps.has_value() || checkpoint_.empty()) return false;
     PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays arrays,
-                              session::train::LoadCheckpoint(checkpoint_));
+                              session::train::LoadCheckpoint(checkpoint_, fs_.get()));
     const base::Array* const step = arrays.Find("global_step");
     // Another model's: restoring it says what differs.
     if (step == nullptr || step->dtype() != base::DType::kI64 || step->rank() != 0) return false;
@@ -127,6 +149,7 @@ class TrainingRun {
       hooks.push_back(ProgressHook({.loss = spec.loss,
                                     .every_n_steps = every,
                                     .output_dir = estimator_.model_dir(),
+                                    .file_system = fs_,
                                     .clock = config_.clock}));
     }
     hooks.insert(hooks.end(), spec.training_hooks.begin(), spec.training_hooks.end());
@@ -138,21 +161,19 @@ class TrainingRun {
     CheckpointSaverOptions saver{.checkpoint_dir = estimator_.model_dir(),
                                  .max_to_keep = config_.keep_checkpoint_max,
                                  .listeners = options_.saving_listeners,
+                                 .file_system = fs_,
                                  .clock = config_.clock};
     if (config_.save_checkpoints_steps.value_or(0) > 0) {
       saver.save_steps = config_.save_checkpoints_steps;
     } else if (const double seconds = config_.CheckpointSeconds(); seconds > 0) {
       saver.save_secs = seconds;
     }
-    const bool given =
-        std::any_of(options_.hooks.begin(), options_.hooks.end(), [&](const Hook& h) {
-          return h != nullptr && h->SavesCheckpoints(options_.saving_listeners);
-        });
-    if (!given) hooks.push_back(CheckpointSaverHook(std::move(saver)));
+    if (!SavesByItself()) hooks.push_back(CheckpointSaverHook(std::move(saver)));
     if (config_.save_summary_steps > 0) {
       hooks.push_back(SummarySaverHook({.save_steps = config_.save_summary_steps,
                                         .output_dir = estimator_.model_dir(),
                                         .loss = built_.model.spec.loss,
+                                        .file_system = fs_,
                                         .clock = config_.clock}));
     }
     return hooks;
@@ -161,9 +182,10 @@ class TrainingRun {
   absl::Status SetVariables(session::Session& session) {
     if (checkpoint_.empty()) {
       PENSTOCK_RETURN_IF_ERROR(estimator_.InitializeVariables(session));
-      if (warm_start_.has_value()) PENSTOCK_RETURN_IF_ERROR(WarmStart(session, *warm_start_));
+      if (warm_start_.has_value()) PENSTOCK_RETURN_IF_ERROR(WarmStart(*fs_, session, *warm_start_));
     } else {
-      PENSTOCK_RETURN_IF_ERROR(RestoreVariables(session, checkpoint_, /*training=*/true, config_));
+      PENSTOCK_RETURN_IF_ERROR(
+          RestoreVariables(*fs_, session, checkpoint_, /*training=*/true, config_));
       config_.Log(absl::StrCat("restored ", io::DisplayName(checkpoint_)));
     }
     session.SetRandomDraws(static_cast<uint32_t>(first_draw_));
@@ -209,7 +231,7 @@ class TrainingRun {
   const TrainOptions& options_;
   const std::optional<WarmStartSettings> warm_start_;
   const int64_t steps_per_execution_;
-  const std::shared_ptr<io::FileSystem> fs_;
+  std::shared_ptr<io::FileSystem> fs_;
   std::string checkpoint_;  // restored; empty: none
   std::optional<ModelInput> input_;
   BuiltModel built_;

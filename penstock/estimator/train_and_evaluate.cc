@@ -120,7 +120,7 @@ absl::StatusOr<EvalResult> TrainAndEvaluate(Estimator& estimator, const TrainSpe
                                             const EvalSpec& eval_spec) {
   PENSTOCK_RETURN_IF_ERROR(estimator.status());
   PENSTOCK_RETURN_IF_ERROR(CheckSpecs(train_spec, eval_spec));
-  const auto fs = io::FileSystem::Default();
+  PENSTOCK_ASSIGN_OR_RETURN(const auto fs, estimator.Files());
   PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFolder(*fs, estimator.EvalDir(eval_spec.name)));
   for (const auto& exporter : eval_spec.exporters) {
     PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFolder(*fs, FolderOf(estimator, *exporter)));

@@ -26,12 +26,13 @@ absl::StatusOr<bool> MatchesBeginning(const std::string& text, const std::string
 
 }  // namespace
 
-absl::Status WarmStart(session::Session& session, const WarmStartSettings& settings) {
+absl::Status WarmStart(io::FileSystem& fs, session::Session& session,
+                       const WarmStartSettings& settings) {
   const std::string& path = settings.ckpt_to_initialize_from;
   if (path.empty()) {
     return absl::InvalidArgumentError("WarmStartSettings needs ckpt_to_initialize_from");
   }
-  absl::StatusOr<base::NamedArrays> arrays = session::train::LoadCheckpoint(path);
+  absl::StatusOr<base::NamedArrays> arrays = session::train::LoadCheckpoint(path, &fs);
   if (!arrays.ok()) return base::WithContext(arrays.status(), "warm start");
   const auto scope = session.graph()->AsDefault();
   std::map<std::string, std::string> renamed = settings.var_name_to_prev_var_name;

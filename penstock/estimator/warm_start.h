@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 
 #include "penstock/base/array.h"
+#include "penstock/io/file_system.h"
 #include "penstock/session/session.h"
 
 namespace penstock::estimator {
@@ -33,9 +34,10 @@ struct WarmStartSettings {
   std::map<std::string, std::string> var_name_to_prev_var_name = {};
 };
 
-// Sets the variables of a session. An error names a variable that the checkpoint lacks, or has with
+// Sets the variables of a session; `fs` has the checkpoint. An error names a variable that the checkpoint lacks, or has with
 // another shape; a pattern that matches no variable; a name in var_name_to_prev_var_name that is
 // not a variable's.
-absl::Status WarmStart(session::Session& session, const WarmStartSettings& settings);
+absl::Status WarmStart(io::FileSystem& fs, session::Session& session,
+                       const WarmStartSettings& settings);
 
 }  // namespace penstock::estimator

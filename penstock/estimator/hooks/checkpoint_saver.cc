@@ -28,8 +28,9 @@ class CheckpointSaver : public SessionRunHook {
     PENSTOCK_RETURN_IF_ERROR(timer_.Check("CheckpointSaverHook", "save_steps", "save_secs"));
     timer_.Reset();
     last_saved_.reset();
-    saver_.emplace(
-        session::train::SaverOptions{.max_to_keep = options_.max_to_keep, .clock = options_.clock});
+    saver_.emplace(session::train::SaverOptions{.max_to_keep = options_.max_to_keep,
+                                                .file_system = options_.file_system,
+                                                .clock = options_.clock});
     PENSTOCK_RETURN_IF_ERROR(saver_->CheckWritable(Path()));
     for (const auto& listener : listeners_) {
       PENSTOCK_RETURN_IF_ERROR(listener->Begin());
@@ -39,7 +40,8 @@ class CheckpointSaver : public SessionRunHook {
 
   absl::Status AfterCreateSession(RunContext& context) override {
     // Those of an earlier process count for max_to_keep.
-    const auto state = session::train::GetCheckpointState(options_.checkpoint_dir);
+    const auto state = session::train::GetCheckpointState(options_.checkpoint_dir, "checkpoint",
+                                                          options_.file_system.get());
     if (state.ok()) {
       PENSTOCK_RETURN_IF_ERROR(saver_->RecoverLastCheckpoints(state->all_model_checkpoint_paths));
     } else if (!absl::IsNotFound(state.status())) {

@@ -20,6 +20,7 @@
 #include "penstock/estimator/hooks/session_run_hook.h"
 #include "penstock/estimator/hooks/timer.h"
 #include "penstock/estimator/named_tensors.h"
+#include "penstock/io/file_system.h"
 
 namespace penstock::estimator {
 
@@ -73,6 +74,7 @@ struct SummarySaverOptions {
   std::string output_dir = "";
   session::Tensors summary_ops = {};  // empty: all of the graph, outside of shards
   session::Tensor loss = {};          // written as "loss", unless a summary has that name
+  std::shared_ptr<io::FileSystem> file_system = nullptr;  // default: io::FileSystem::Default()
   base::Clock* clock = base::Clock::Real();
 };
 Hook SummarySaverHook(SummarySaverOptions options);
@@ -113,6 +115,7 @@ struct CheckpointSaverOptions {
   std::string checkpoint_basename = "model.ckpt";
   int max_to_keep = 5;  // 0: all
   SavingListeners listeners = {};
+  std::shared_ptr<io::FileSystem> file_system = nullptr;  // default: io::FileSystem::Default()
   base::Clock* clock = base::Clock::Real();
 };
 Hook CheckpointSaverHook(CheckpointSaverOptions options);

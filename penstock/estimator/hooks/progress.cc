@@ -50,9 +50,11 @@ class Progress : public SessionRunHook {
   absl::Status WriteSummary(int64_t step, double speed) {
     if (options_.output_dir.empty()) return absl::OkStatus();
     if (writer_ == nullptr) {
-      PENSTOCK_ASSIGN_OR_RETURN(writer_, train::EventWriter::Open({.folder = options_.output_dir,
-                                                                   .suffix = ".speed",
-                                                                   .clock = options_.clock}));
+      PENSTOCK_ASSIGN_OR_RETURN(writer_,
+                                train::EventWriter::Open({.folder = options_.output_dir,
+                                                          .suffix = ".speed",
+                                                          .file_system = options_.file_system,
+                                                          .clock = options_.clock}));
     }
     PENSTOCK_RETURN_IF_ERROR(
         writer_->Append(step, train::ScalarSummary({{"global_step/sec", speed}})));

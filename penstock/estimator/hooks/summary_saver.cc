@@ -60,7 +60,8 @@ class SummarySaver : public SessionRunHook {
     if (values.results.empty()) return absl::OkStatus();
     if (!writer_.has_value()) {
       writer_.emplace(options_.output_dir,
-                      session::summary::FileWriterOptions{.clock = options_.clock});
+                      session::summary::FileWriterOptions{.file_system = options_.file_system,
+                                                          .clock = options_.clock});
     }
     return writer_->AddSummary(values.results[0], context.global_step());
   }
