@@ -1,6 +1,6 @@
 """Lines of `bench/run idioms`: the same training written in each idiom, beside Keras's idiom here, JAX and PyTorch. Recording a step
 of a tiny network costs the lazy idiom more than the step itself (some 0.1 ms): its iris lines watch that, and have low targets."""
-from side_by_side import IMAGES, ROOT, STEPS, Line, Match, Worker, build, run, say
+from side_by_side import IMAGES, ROOT, STEPS, Constant, Line, Match, Reading, Worker, build, run, say
 from lines_train import best_torch, jax, set_up_jax
 
 PROGRAM = ROOT / "build" / "release" / "bench" / "bench_idioms"
@@ -28,11 +28,15 @@ def match(work, reading, name, kind, peer_name, peer, target):
 
 
 KERAS = "keras here"
+# What Session::Run adds to the time of its program, beside the most that it may.
+RUN_COST = Reading("cost_us_per_step", "us", less_is_better=True, digits=2)
 
 MATCHES = [
     match(RESNET20, IMAGES, "lazy", "resnet20", KERAS, idiom("keras", "resnet20"), 0.95),
     match(RESNET20, IMAGES, "session", "resnet20", KERAS, idiom("keras", "resnet20"), 0.95),
     match(RESNET20, IMAGES, "estimator", "resnet20", KERAS, idiom("keras", "resnet20"), 0.95),
+    match("a step of Run over its program, iris", RUN_COST, "session", "run_cost", "limit", lambda: Constant(cost_us_per_step=15.0),
+          1.0),
     match(RESNET20, IMAGES, "lazy", "resnet20", "PyTorch", best_torch("resnet20", 128, 32), 1.5),
     match(ROWS, STEPS, "session", "iris_rows", "JAX, jitted step", jax("iris_rows"), 1.0),
     match(ROWS, STEPS, "lazy", "iris_rows", "JAX, jitted step", jax("iris_rows"), 0.1),

@@ -3,6 +3,7 @@
 // Work "resnet20": ResNet-20 for CIFAR, batches of 128 images from one uint8 batch in memory, SGD
 // with momentum; items are images. Work "iris": an MLP 4-10-3 on one batch of 16 flowers;
 // "iris_rows": on a row at a time, which the program passes to each step; items are steps.
+// "run_cost": the steps of "iris" on one row by Session::Run, and in turns by their program alone.
 #pragma once
 
 #include <memory>
@@ -21,6 +22,9 @@ class Training {
   // Runs this number of steps, returns when the last one is done: the time that they took in
   // seconds.
   virtual absl::StatusOr<double> Run(int64_t steps) = 0;
+  // Of the last Run, in microseconds: what a step took longer than its program alone. 0: not
+  // measured.
+  virtual double cost_us_per_step() const { return 0; }
 };
 // Seconds since `began` on the same clock.
 double SecondsSince(double began);
@@ -60,6 +64,7 @@ absl::StatusOr<std::unique_ptr<Training>> LazyIrisRows();
 absl::StatusOr<std::unique_ptr<Training>> SessionResNet20();  // a Callable
 absl::StatusOr<std::unique_ptr<Training>> SessionIris();      // a Callable
 absl::StatusOr<std::unique_ptr<Training>> SessionIrisRows();  // Session::Run
+absl::StatusOr<std::unique_ptr<Training>> SessionRunCost();   // Session::Run
 absl::StatusOr<std::unique_ptr<Training>> EstimatorResNet20();
 
 }  // namespace penstock::idioms

@@ -1,7 +1,8 @@
 // Benchmark of the idioms, which `bench/run idioms` runs beside each other and their peers:
 //
 //   bench_idioms IDIOM WORK    for each line of stdin, trains for about a second (at least two
-//                              steps) and prints {"items_per_second": 3072.0, "cpu_us_per_step": 81000.0}
+//                              steps) and prints {"items_per_second": 3072.0, "cpu_us_per_step": 81000.0,
+//                              "cost_us_per_step": 0}
 //
 // IDIOM and WORK are those of the table below; idioms.h says what they do.
 #include <cstdio>
@@ -31,6 +32,7 @@ constexpr struct {
     {"session", "resnet20", kImages, SessionResNet20},
     {"session", "iris", 1, SessionIris},
     {"session", "iris_rows", 1, SessionIrisRows},
+    {"session", "run_cost", 1, SessionRunCost},
     {"estimator", "resnet20", kImages, EstimatorResNet20},
 };
 
@@ -43,9 +45,12 @@ absl::Status Serve(Training& training, int64_t items) {
     const double cpu = CpuSeconds();
     PENSTOCK_ASSIGN_OR_RETURN(seconds, training.Run(steps));
     seconds_a_step = seconds / static_cast<double>(steps);
-    std::cout << absl::StrFormat("{\"items_per_second\": %.2f, \"cpu_us_per_step\": %.1f}",
-                                 static_cast<double>(items) / seconds_a_step,
-                                 1e6 * (CpuSeconds() - cpu) / static_cast<double>(steps))
+    std::cout << absl::StrFormat(
+                     "{\"items_per_second\": %.2f, \"cpu_us_per_step\": %.1f, "
+                     "\"cost_us_per_step\": %.3f}",
+                     static_cast<double>(items) / seconds_a_step,
+                     1e6 * (CpuSeconds() - cpu) / static_cast<double>(steps),
+                     training.cost_us_per_step())
               << std::endl;
   }
   return absl::OkStatus();
