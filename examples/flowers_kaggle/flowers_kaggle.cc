@@ -23,6 +23,7 @@
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/io/file_system.h"
+#include "penstock/io/uri.h"
 #include "penstock/keras/keras.h"
 #include "penstock/models/models.h"
 
@@ -96,8 +97,15 @@ absl::StatusOr<keras::Model> MakeModel(const Options& options,
   keras::Layer layer = backbone.AsLayer();
   if (!options.Text("weights").empty()) {
     PENSTOCK_RETURN_IF_ERROR(backbone.Compile({.client = client}));
-    PENSTOCK_RETURN_IF_ERROR(
-        backbone.LoadWeights(options.Text("weights"), {.by_name = true}).status());
+    PENSTOCK_ASSIGN_OR_RETURN(const keras::WeightsReport report,
+                              backbone.LoadWeights(options.Text("weights"), {.by_name = true}));
+    if (report.loaded.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(io::DisplayName(options.Text("weights")), " has no weights of ",
+                       options.Text("model"), "; give --model the network that it was saved of"));
+    }
+    std::printf("%s: %s\n", io::DisplayName(options.Text("weights")).c_str(),
+                report.ToString().c_str());
     PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays weights, backbone.GetWeights());
     layer = layer.SetInitialWeights(weights);
   }

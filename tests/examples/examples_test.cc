@@ -1,9 +1,12 @@
 // Runs the programs of examples/ as a user does, on small data.
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
@@ -12,8 +15,13 @@
 #include "penstock/base/random.h"
 #include "penstock/image/image.h"
 #include "penstock/io/file_system.h"
+#include "penstock/io/testing/canned_server.h"
+#include "penstock/io/testing/empty_home.h"
 #include "penstock/io/testing/emulator.h"
+#include "penstock/io/testing/scripted_s3.h"
 #include "penstock/io/testing/status_assertions.h"
+#include "penstock/keras/keras.h"
+#include "penstock/models/models.h"
 #include "penstock/save/save.h"
 
 #include "tests/examples/photo_patches.h"
@@ -21,8 +29,10 @@
 namespace penstock::tests {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ExamplesTest : public ::testing::Test {
  protected:
@@ -117,6 +127,106 @@ TEST_F(ExamplesTest, FlowersKaggleWritesASubmission) {
   EXPECT_THAT(Read(Path("out/confusion.csv")), ContainsRegex("^[0-9]+,[0-9]+\n[0-9]+,[0-9]+\n$"));
   EXPECT_GT(Read(copy).size(), 1000u);
   EXPECT_THAT(Run("flowers_kaggle", "--train x", 2), HasSubstr("usage"));
+}
+
+// What a service with other keys answers to a request.
+io::CannedResponse AccessDenied() {
+  return {io::CannedHttp(
+      "403 Forbidden", "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>")};
+}
+
+TEST_F(ExamplesTest, FlowersKaggleTakesPretrainedWeightsAndAPrivateBucket) {
+  const io::EmptyHome home;
+  // Only requests that this key signs are answered.
+  io::ScriptedS3 s3;
+  s3.SetScript([](const io::ScriptedS3::Request& request) -> std::optional<io::CannedResponse> {
+    if (absl::StrContains(request.authorization, "Credential=right/")) return std::nullopt;
+    return AccessDenied();
+  });
+  const auto put = [&](const std::string& name, int begin, int count, bool ids) {
+    ASSERT_OK(WritePatchShard(Path("shard"), begin, count, ids));
+    ASSERT_OK(io::WriteFile(*s3.objects(), "memory://bucket/" + name, Read(Path("shard"))));
+  };
+  put("train/0.tfrec", 0, 48, false);
+  put("val/0.tfrec", 100, 16, false);
+  put("test/0.tfrec", 150, 8, true);
+  const auto network = models::ByName(
+      "mobilenet_v2", {.input_shape = {32, 32, 3}, .include_top = false, .pooling = "avg"});
+  ASSERT_OK(network);
+  keras::Model backbone(*network);
+  ASSERT_OK(backbone.Compile({.seed = 5}));
+  ASSERT_OK_AND_ASSIGN(const base::NamedArrays weights, backbone.GetWeights());
+  ASSERT_OK(backbone.SaveWeights(Path("body.safetensors")));
+  const auto arguments = [&](const std::string& file) {
+    return absl::StrCat("--train '", s3.Uri("train/*.tfrec", ""), "' --valid '",
+                        s3.Uri("val/*.tfrec", ""), "' --test '", s3.Uri("test/*.tfrec", ""),
+                        "' --weights ", file,
+                        " --model mobilenet_v2 --size 32 --classes 2 --batch-size 32 --epochs 1"
+                        " --replicas 2 --out out");
+  };
+
+  ::setenv("AWS_ACCESS_KEY_ID", "right", 1);
+  ::setenv("AWS_SECRET_ACCESS_KEY", "hush", 1);
+  const std::string output = Run("flowers_kaggle", arguments("body.safetensors"));
+  EXPECT_THAT(output,
+              HasSubstr(absl::StrCat(weights.size(), " of ", weights.size(), " variables loaded")));
+  EXPECT_THAT(output, ContainsRegex("macro F1: [01]\\.[0-9]+"));
+  EXPECT_THAT(Read(Path("out/submission.csv")), HasSubstr("id150_0,"));
+  // The first epoch's learning rate is 1e-5: the kernels are still those of the file.
+  ASSERT_OK_AND_ASSIGN(
+      const save::Weights saved,
+      save::ReadWeights(*io::FileSystem::Default(), Path("out/flowers.safetensors")));
+  int64_t kernels = 0;
+  for (const auto& [name, written] : weights) {
+    if (!absl::EndsWith(name, "kernel")) continue;
+    for (const auto& [own, array] : saved.arrays) {
+      if (own != name && !absl::EndsWith(own, "/" + name)) continue;
+      ++kernels;
+      ASSERT_EQ(array.shape(), written.shape()) << own;
+      const auto a = array.values<float>(), b = written.values<float>();
+      for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-3) << own;
+    }
+  }
+  EXPECT_GT(kernels, 30);
+
+  // One sentence for what is wrong, before anything is trained.
+  ::setenv("AWS_ACCESS_KEY_ID", "wrong", 1);
+  EXPECT_THAT(Run("flowers_kaggle", arguments("body.safetensors"), 1),
+              AllOf(HasSubstr("s3://bucket/"), HasSubstr("permission denied"),
+                    Not(HasSubstr("loss:")), Not(HasSubstr("hush"))));
+  ASSERT_OK(io::WriteFile(*io::FileSystem::Default(), Path("other.csv"), "a,b\n1,2\n"));
+  EXPECT_THAT(Run("flowers_kaggle", arguments("missing.h5"), 1), HasSubstr("missing.h5"));
+  EXPECT_THAT(Run("flowers_kaggle", arguments("other.csv"), 1), HasSubstr("other.csv"));
+  base::NamedArrays others;
+  others.Set("conv/kernel", base::Array::Zeros(base::DType::kF32, {3, 3}));
+  ASSERT_OK(save::WriteWeights(*io::FileSystem::Default(), Path("others.safetensors"),
+                               {.arrays = others}));
+  EXPECT_THAT(Run("flowers_kaggle", arguments("others.safetensors"), 1),
+              HasSubstr("others.safetensors has no weights of mobilenet_v2"));
+}
+
+// A token is asked for before the first request, and goes over TLS only: nothing but this machine is reached.
+TEST_F(ExamplesTest, FlowersKaggleSaysWhatIsWrongWithCredentials) {
+  const io::EmptyHome home;
+  const io::CannedServer revoked(
+      io::CannedHttp("400 Bad Request", R"({"error": "invalid_grant"})"));
+  const std::string arguments =
+      "--train 'gs://private/train/*.tfrec' --valid 'gs://private/val/*.tfrec' "
+      "--test 'gs://private/test/*.tfrec' --model mobilenet_v2 --size 32 --classes 2 --out out";
+  const struct {
+    std::string file;
+    const char* text;
+  } kWrong[] = {
+      {"/no/such/key.json", "/no/such/key.json"},
+      {home.Put("page", "<html>"), "page"},
+      {home.Put("revoked", io::EmptyHome::GoogleUser(revoked.port())), "invalid_grant"},
+  };
+  for (const auto& wrong : kWrong) {
+    ::setenv("GOOGLE_APPLICATION_CREDENTIALS", wrong.file.c_str(), 1);
+    const std::string output = Run("flowers_kaggle", arguments, 1);
+    EXPECT_THAT(output, HasSubstr(wrong.text));
+    EXPECT_THAT(output, Not(HasSubstr("loss:")));
+  }
 }
 
 TEST_F(ExamplesTest, IrisSessionRecognizesHeldOutFlowers) {
