@@ -124,6 +124,7 @@ absl::Status Session::UseVariables(
     absl::Span<const std::string> names,
     absl::FunctionRef<absl::Status(const runtime::Buffers& values)> use) const {
   const std::lock_guard<std::mutex> lock(impl_->mutex());
+  PENSTOCK_RETURN_IF_ERROR(impl_->CheckOpen());
   runtime::Buffers values;
   for (const std::string& name : names) {
     PENSTOCK_ASSIGN_OR_RETURN(values.emplace_back(), impl_->VariableBuffer(name));

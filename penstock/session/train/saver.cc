@@ -162,6 +162,9 @@ absl::StatusOr<std::string> Saver::Save(const Session& session, absl::string_vie
     }
   }
   if (!uninitialized.empty()) {
+    // A session that another thread closed meanwhile has no values, either.
+    PENSTOCK_RETURN_IF_ERROR(
+        session.UseVariables({}, [](const runtime::Buffers&) { return absl::OkStatus(); }));
     return absl::FailedPreconditionError(
         absl::StrCat("Saver: variables without a value: ", List(uninitialized),
                      "; run their initializers first (GlobalVariablesInitializer)"));
