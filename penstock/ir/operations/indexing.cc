@@ -475,6 +475,10 @@ Value TakeAlongAxis(Value x, Value indices, int64_t axis) {
         x.type().ToString(), " and ", indices.type().ToString())));
     return Value();
   }
+  if (result_shape.num_elements() == 0) {
+    const int64_t taken = std::min<int64_t>(1, result_shape.dim(static_cast<int>(axis)));
+    return BroadcastTo(SliceAxis(x, axis, 0, taken), result_shape);
+  }
   x = BroadcastTo(x, x_shape);
   const AlongAxis along(x, BroadcastTo(indices, result_shape), axis);
   const Value taken =

@@ -79,6 +79,12 @@ TEST(Indexing, TakesAlongAxisWithSeparateIndices) {
                 Make(DType::kF32, {2, 2}, {3, 1, 2, 2}));
   const Value vector = checks.Input(Make(DType::kI32, {4}, {0, 2, 1, 2}));
   const Array numbers = Make(DType::kF64, {3}, {7, 8, 9});
+  const Value none = SliceAxis(x, 0, 0, 0), no_columns = SliceAxis(columns, 0, 0, 0);
+  checks.Expect("of no rows", TakeAlongAxis(none, no_columns, 1), Make(DType::kF32, {0, 2}, {}));
+  checks.Expect("of no rows by one row of indices",
+                TakeAlongAxis(none, SliceAxis(columns, 0, 0, 1), 1), Make(DType::kF32, {0, 2}, {}));
+  checks.Expect("no columns", TakeAlongAxis(x, SliceAxis(columns, 1, 0, 0), 1),
+                Make(DType::kF32, {2, 0}, {}));
   checks.Expect("of a vector", TakeAlongAxis(checks.Input(numbers), vector, 0),
                 Make(DType::kF64, {4}, {7, 9, 8, 9}));
   checks.Expect("none", TakeAlongAxis(x, SliceAxis(columns, 1, 0, 0), 1),
