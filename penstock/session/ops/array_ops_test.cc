@@ -166,6 +166,9 @@ TEST(ArrayOps, ErrorsOfNeuralNetworkOperations) {
          MatMul(X({2, 3}), X({4, 2}));
        },
        {"MatMul", "[2,3]", "[4,2]"}},
+      {"tensordot of small integers",
+       [] { Tensordot(X({3}, DType::kI8), X({3}, DType::kI8), 1); },
+       {"Tensordot", "int8", "cast"}},
       {"matmul rank",
        [] {
          MatMul(X({3}), X({3, 2}));
@@ -291,8 +294,33 @@ TEST_F(OpsTest, StaticShapesOfAnUnknownBatch) {
   EXPECT_EQ(shape(Zeros(Stack({batch * 2, Constant(5)}))), "[?,5]");
   EXPECT_EQ(shape(Reshape(Input({4, 6}), Stack({Constant(-1), Constant(8)}))), "[3,8]");
   EXPECT_EQ(shape(Range(batch)), "[?]");
+  EXPECT_EQ(shape(Range(GetItem(ShapeOf(x), {1}))), "[6]");
+  EXPECT_EQ(Unstack(Range(GetItem(ShapeOf(x), {1}))).size(), 6u);
   EXPECT_EQ(shape(Reshape(x, Input({3}, DType::kI32))), "[?,?,?]");
   EXPECT_EQ(shape(Reshape(x, Input({-1}, DType::kI32))), "<unknown>");
+  EXPECT_EQ(graph_.status(), absl::OkStatus());
+}
+
+// A program's assignments run only if they are needed, which is the same in TensorFlow.
+TEST_F(OpsTest, ZerosLikeOfAKnownShapeDoesNotRunItsInput) {
+  const Variable v(Array::Of<float>({2}, {1, 2}), "v");
+  const Tensor added = AssignAdd(v, Constant(Array::Of<float>({2}, {5, 5})));
+  const Tensor zeros = ZerosLike(added), ones = OnesLike(added, DType::kI32);
+  const Tensor unknown = ZerosLike(Input({-1}));
+  Session session("", {.client = runtime::TestClient(1)});
+  ASSERT_EQ(session.Run(GlobalVariablesInitializer()), absl::OkStatus());
+  const auto values = session.Run({zeros, ones});
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_THAT((*values)[0].values<float>(), ElementsAre(0, 0));
+  EXPECT_THAT((*values)[1].values<int32_t>(), ElementsAre(1, 1));
+  EXPECT_THAT(session.GetVariableValue("v")->values<float>(), ElementsAre(1, 2));
+  EXPECT_FALSE(session.Run(unknown, {}).ok());
+}
+
+// As in TensorFlow: Split with a part of no rows, and what is computed of it.
+TEST_F(OpsTest, TopKOfNoRows) {
+  const auto top = nn::TopK(Input({0, 2}), 1);
+  EXPECT_EQ(top.values.shape().ToString(), "[0,1]");
   EXPECT_EQ(graph_.status(), absl::OkStatus());
 }
 

@@ -5,6 +5,7 @@
 
 #include "penstock/session/ops/array_ops.h"
 #include "penstock/session/ops/internal.h"
+#include "penstock/session/ops/known_integers.h"
 
 namespace penstock::session {
 
@@ -18,6 +19,16 @@ namespace {
 
 Tensor FillLike(absl::string_view type, const Tensor& x, DType dtype, double value,
                 absl::string_view name, SourceLocation where) {
+  // Of a known shape it is a constant, as in TensorFlow: `x` need not be computed or fed.
+  if (x.valid() && x.shape().IsFullyDefined()) {
+    const auto scope = x.graph()->AsDefault();
+    const DType of = dtype == DType::kInvalid ? x.dtype() : dtype;
+    return AddShaped(
+        {.type = type, .name = name, .where = where, .shape = x.shape().shape(), .dtype = of},
+        [of, value](const ShapedIn& s) {
+          return ir::Splat(s.graph, {of, s.shape}, value);
+        });
+  }
   return AddOp(type, {x}, name, where, [dtype, value](In in) {
     const DType of = dtype == DType::kInvalid ? in[0].dtype() : dtype;
     return ir::Splat(*in[0].graph(), {of, in[0].shape()}, value);
@@ -98,14 +109,14 @@ Tensor Range(double start, double limit, double delta, DType dtype, absl::string
 }
 
 Tensor Range(const Tensor& limit, absl::string_view name, SourceLocation where) {
-  return AddShaped({.type = "Range",
-                    .name = name,
-                    .where = where,
-                    .shape = Reshape(limit, {1}, "", where),
-                    .dtype = limit.dtype()},
-                   [](const ShapedIn& s) {
-                     return ir::Iota(s.graph, {s.in.back().dtype(), s.shape}, 0);
-                   });
+  const Tensor extent = Reshape(limit, {1}, "", where);
+  // Range(GetItem(ShapeOf(x), {0})) has as many elements as x has rows, as in TensorFlow.
+  if (const auto* const known = internal::KnownOf(limit)) internal::SetKnown(extent, *known);
+  return AddShaped(
+      {.type = "Range", .name = name, .where = where, .shape = extent, .dtype = limit.dtype()},
+      [](const ShapedIn& s) {
+        return ir::Iota(s.graph, {s.in.back().dtype(), s.shape}, 0);
+      });
 }
 
 Tensor Linspace(double start, double stop, int64_t num, DType dtype, absl::string_view name,

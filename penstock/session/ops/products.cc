@@ -247,6 +247,14 @@ Value EinsumOf(In in, const std::string& equation) {
   return ir::Transpose(all.value, permutation);
 }
 
+// TensorFlow's Tensordot is its MatMul, which has no kernels for these.
+bool HasNoProduct(const Value& x) {
+  return x.dtype() == DType::kI8 || x.dtype() == DType::kI16 || x.dtype() == DType::kBool;
+}
+Value RejectProduct(const Value& x) {
+  return Reject(x, "does not take ", base::DTypeName(x.dtype()), "; cast it to int32 or a float");
+}
+
 }  // namespace
 
 Tensor MatMul(const Tensor& a, const Tensor& b, const MatMulOptions& options,
@@ -276,6 +284,7 @@ Tensor linalg::Matvec(const Tensor& a, const Tensor& b, const MatvecOptions& opt
 Tensor Tensordot(const Tensor& a, const Tensor& b, int64_t axes, absl::string_view name,
                  SourceLocation where) {
   return AddOp("Tensordot", {a, b}, name, where, [axes](In in) -> Value {
+    if (HasNoProduct(in[0])) return RejectProduct(in[0]);
     if (axes < 0 || axes > in[0].rank() || axes > in[1].rank()) {
       return Reject(in[0], "cannot contract ", axes, " axes of ", in[0].type().ToString(), " and ",
                     in[1].type().ToString());
@@ -292,6 +301,7 @@ Tensor Tensordot(const Tensor& a, const Tensor& b, int64_t axes, absl::string_vi
 Tensor Tensordot(const Tensor& a, const Tensor& b, const std::vector<int64_t>& a_axes,
                  const std::vector<int64_t>& b_axes, absl::string_view name, SourceLocation where) {
   return AddOp("Tensordot", {a, b}, name, where, [a_axes, b_axes](In in) -> Value {
+    if (HasNoProduct(in[0])) return RejectProduct(in[0]);
     const auto left = internal::AxesIn(in[0], a_axes), right = internal::AxesIn(in[1], b_axes);
     if (!left.has_value() || !right.has_value()) return Value();
     if (left->size() != right->size()) {
