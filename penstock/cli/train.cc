@@ -34,6 +34,7 @@
 #include "penstock/keras/keras.h"
 #include "penstock/models/models.h"
 #include "penstock/remote/link/link_client.h"
+#include "penstock/remote/wire/take_over_wait.h"
 #include "penstock/save/save.h"
 
 namespace penstock::cli {
@@ -462,8 +463,13 @@ class Train : public Command {
          ArgumentsOf(options_->Values(), {"--device", "--take-over", "--detach", "--config"})) {
       request.mutable_start()->add_arguments(std::move(word));
     }
-    PENSTOCK_ASSIGN_OR_RETURN(const remote::TrainingReply started,
-                              remote::CallTraining({.address = address}, std::move(request)));
+    PENSTOCK_ASSIGN_OR_RETURN(
+        const remote::TrainingReply started,
+        remote::AskUntilTakenOver(
+            [&] { return remote::CallTraining({.address = address}, request); },
+            [](absl::string_view line) {
+              std::fprintf(stderr, "%s\n", LegibleLine(line).c_str());
+            }));
     const std::string id = started.training().training();
     std::fprintf(stderr,
                  "training %s: `penstock attach %s %s` follows it, with --stop it saves "

@@ -1,9 +1,11 @@
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +15,7 @@
 #include "penstock/remote/client/device_client.h"
 #include "penstock/remote/link/link_client.h"
 #include "penstock/remote/resolver.h"
+#include "penstock/remote/wire/take_over_wait.h"
 
 namespace penstock::remote {
 namespace {
@@ -50,6 +53,11 @@ class Notes {
   std::function<void(absl::string_view)> note_;
 };
 
+void TellUser(const RemoteOptions& options, absl::string_view line) {
+  if (options.note) return options.note(line);
+  std::fprintf(stderr, "%s\n", std::string(line).c_str());
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<runtime::Client>> OpenRemoteClient(const RemoteOptions& given) {
@@ -71,17 +79,21 @@ absl::StatusOr<std::shared_ptr<runtime::Client>> OpenRemoteClient(const RemoteOp
   }
   // Of the last session; null: none was opened yet. DeviceClient connects once at a time.
   std::function<double()> patience = nullptr;
-  return DeviceClient::Open(
-      [options, until_destroyed, patience](const DeviceClient::Receivers& receivers) mutable
-      -> absl::StatusOr<std::unique_ptr<SessionLinks>> {
-        RemoteOptions now = options;
-        if (patience) now.connect_seconds = std::max(kLastTrySeconds, patience());
-        PENSTOCK_ASSIGN_OR_RETURN(
-            std::unique_ptr<SessionLinks> links,
-            ConnectLinks(now, receivers, patience ? Opening::kAgain : Opening::kFirst));
-        patience = links->patience();
-        return links;
-      });
+  return DeviceClient::Open([options, until_destroyed, patience,
+                             told = std::string()](const DeviceClient::Receivers& receivers) mutable
+                            -> absl::StatusOr<std::unique_ptr<SessionLinks>> {
+    RemoteOptions now = options;
+    if (patience) now.connect_seconds = std::max(kLastTrySeconds, patience());
+    absl::StatusOr<std::unique_ptr<SessionLinks>> links =
+        ConnectLinks(now, receivers, patience ? Opening::kAgain : Opening::kFirst);
+    if (links.ok()) {
+      patience = (*links)->patience();
+    } else if (IsTakeOverWait(links.status()) && told != links.status().message()) {
+      told = std::string(links.status().message());
+      TellUser(options, told);
+    }
+    return links;
+  });
 }
 
 }  // namespace penstock::remote

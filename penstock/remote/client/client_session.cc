@@ -15,6 +15,7 @@
 #include "penstock/base/clock.h"
 #include "penstock/base/status.h"
 #include "penstock/remote/client/remote_event.h"
+#include "penstock/remote/wire/take_over_wait.h"
 #include "penstock/remote/wire/wire_types.h"
 
 namespace penstock::remote {
@@ -78,9 +79,19 @@ ClientSession::ClientSession()
 
 absl::StatusOr<std::shared_ptr<ClientSession>> ClientSession::Open(
     const DeviceClient::Connect& connect) {
-  std::shared_ptr<ClientSession> session(new ClientSession(), DestroySession);
-  PENSTOCK_ASSIGN_OR_RETURN(session->links_, connect({.control = session->control_receiver_.get(),
-                                                      .bulk = session->bulk_receiver_.get()}));
+  std::shared_ptr<ClientSession> session;
+  // A link that failed has told its receiver, so each attempt has a session of its own. The connector tells the user.
+  std::unique_ptr<SessionLinks> links;
+  PENSTOCK_ASSIGN_OR_RETURN(links,
+                            AskUntilTakenOver(
+                                [&]() -> absl::StatusOr<std::unique_ptr<SessionLinks>> {
+                                  session.reset(new ClientSession(), DestroySession);
+                                  return connect({.control = session->control_receiver_.get(),
+                                                  .bulk = session->bulk_receiver_.get()});
+                                },
+                                nullptr));
+  session->links_ = std::move(links);
+  session->features_ = WorkerFeatures(session->links_->features(), session->links_->worker());
   session->open_links_ = session->links_.get();
   session->MeasureRoundTrip();
   return session;
@@ -143,6 +154,8 @@ void ClientSession::AddActivityLocked(Request& request) {
 
 absl::Status ClientSession::Give(Request request, std::vector<Slice> payload, bool block,
                                  bool hold) {
+  PENSTOCK_RETURN_IF_ERROR(features_.Check(request));
+  request.set_kind(static_cast<uint32_t>(request.body_case()));
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closed_) return reason_;
@@ -150,6 +163,10 @@ absl::Status ClientSession::Give(Request request, std::vector<Slice> payload, bo
     deletes_.clear();
     delete_bytes_ = 0;
     if (activity_changed_) AddActivityLocked(request);
+    if (activity_.what.empty() && activity_.step != step_sent_) {
+      step_sent_ = activity_.step;
+      request.set_training_step(activity_.step);
+    }
   }
   ControlMessage message;
   *message.mutable_request() = std::move(request);

@@ -29,6 +29,7 @@
 #include "penstock/remote/client/device_client.h"
 #include "penstock/remote/link/link.h"
 #include "penstock/remote/protocol.pb.h"
+#include "penstock/remote/wire/features.h"
 
 namespace penstock::remote {
 
@@ -57,6 +58,8 @@ class ClientSession {
   ClientSession& operator=(const ClientSession&) = delete;
 
   const WorkerInfo& worker() const { return links_->worker(); }
+  // What the worker can do. Requests are checked by Send and Call; new fields of known ones by their senders.
+  const WorkerFeatures& features() const { return features_; }
   // The shortest time between an empty request and its reply, in seconds; 0: not measured yet.
   double round_trip_seconds() const { return *round_trip_; }
   // Measures it again; does not wait.
@@ -125,6 +128,7 @@ class ClientSession {
   std::unique_ptr<Receiver> control_receiver_, bulk_receiver_;
   // Shared with the callbacks that measure.
   const std::shared_ptr<std::atomic<double>> round_trip_ = std::make_shared<std::atomic<double>>(0);
+  WorkerFeatures features_;  // not changed after Open
   std::atomic<uint64_t> next_handle_{1}, next_request_{1};
   std::atomic<int> waiting_{0};  // threads in Await
   mutable std::mutex mutex_;
@@ -138,6 +142,7 @@ class ClientSession {
   ClientActivity activity_;
   bool activity_changed_ = false;
   double activity_sent_ = 0;
+  int64_t step_sent_ = 0;
   // Destroyed first, by the destructor: no receiver is called afterwards.
   std::unique_ptr<SessionLinks> links_;
   std::atomic<SessionLinks*> open_links_{

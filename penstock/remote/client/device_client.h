@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -21,6 +23,8 @@ class SessionLinks {
   virtual Link& control() = 0;
   virtual Link& bulk() = 0;
   virtual const WorkerInfo& worker() const = 0;
+  // HelloReply.features; none: an older worker's.
+  virtual std::vector<std::string> features() const { return {}; }
   // How long to wait for the worker after the session was lost, in seconds from the call on: the time since the worker
   // was heard last is counted. May be called after the links were destroyed. Null: not at all.
   virtual std::function<double()> patience() { return nullptr; }

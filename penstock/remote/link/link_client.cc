@@ -232,6 +232,7 @@ class ClientSession : public SessionLinks {
   Link& control() override { return control_.link(); }
   Link& bulk() override { return bulk_.link(); }
   const WorkerInfo& worker() const override { return worker_; }
+  std::vector<std::string> features() const override { return features_; }
   void ReceiveWhile(absl::FunctionRef<bool()> waits) override {
     while (waits() && threads_->PollHere()) continue;
   }
@@ -296,6 +297,7 @@ class ClientSession : public SessionLinks {
       epoch_ = reply.epoch();
       lease_seconds_ = reply.lease_seconds();
       worker_ = reply.worker();
+      features_.assign(reply.features().begin(), reply.features().end());
       if (id_.empty()) return absl::DataLossError("the worker's answer names no session");
     } else if (reply.session() != id_ || reply.epoch() != epoch_) {
       return absl::DataLossError("the worker was started again, and the session's state is lost");
@@ -381,9 +383,10 @@ class ClientSession : public SessionLinks {
   std::string id_;
   uint64_t epoch_ = 0;
   int64_t lease_seconds_ = 0;
-  WorkerInfo worker_;  // not changed after Open
-  int connected_ = 0;  // answers that Open waits for
-  int lost_ = 0;       // links without a connection
+  WorkerInfo worker_;                  // not changed after Open
+  std::vector<std::string> features_;  // the same
+  int connected_ = 0;                  // answers that Open waits for
+  int lost_ = 0;                       // links without a connection
   uint64_t outages_ = 0;
   double lost_since_ = 0;
   std::optional<absl::Status> given_up_;

@@ -5,6 +5,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/remote/link/link_pair.h"
+#include "penstock/remote/wire/features.h"
 #include "penstock/remote/worker/worker_info.h"
 
 namespace penstock::remote {
@@ -27,6 +28,7 @@ class InProcessLinks : public SessionLinks {
   Link& control() override { return *control_; }
   Link& bulk() override { return *bulk_; }
   const WorkerInfo& worker() const override { return worker_; }
+  std::vector<std::string> features() const override { return OurFeatures(); }
 
  private:
   WorkerInfo worker_;

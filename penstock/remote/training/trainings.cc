@@ -152,14 +152,19 @@ void Trainings::Run(const std::string& id, TrainingProcess* process) {
   if (!status.ok()) {
     return Ended(id, {.exit_code = 1, .words = std::string(status.status().message())});
   }
-  std::string last;
+  std::string last, killed;
   bool stopping;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     last = OutputLocked(entries_[id])->LastLine().substr(0, kMaxLastLine);
     stopping = entries_[id].record.stopping;
+    killed = entries_[id].running->killed;
   }
-  Ended(id, DescribeTrainingEnd(*status, last.empty() ? "it printed nothing" : last, stopping));
+  TrainingEnd end =
+      DescribeTrainingEnd(*status, last.empty() ? "it printed nothing" : last, stopping);
+  // It may have ended by itself in between.
+  if (!killed.empty() && end.exit_code == 128 + SIGKILL) end.words = killed;
+  Ended(id, end);
 }
 
 void Trainings::Ended(const std::string& id, const TrainingEnd& end) {
@@ -206,7 +211,20 @@ void Trainings::SessionOpened(const std::string& id) {
   }
 }
 
-absl::Status Trainings::Stop(const std::string& id) {
+absl::Status Trainings::Stop(const std::string& id) { return StopOrKill(id, /*again=*/true); }
+
+absl::Status Trainings::AskToStop(const std::string& id) { return StopOrKill(id, /*again=*/false); }
+
+void Trainings::Kill(const std::string& id, const std::string& words) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = entries_.find(id);
+  if (found == entries_.end() || found->second.running == nullptr) return;
+  Say(*OutputLocked(found->second), words);
+  found->second.running->killed = words;
+  found->second.running->process.Signal(SIGKILL);
+}
+
+absl::Status Trainings::StopOrKill(const std::string& id, bool again) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = entries_.find(id);
   if (found == entries_.end()) return absl::NotFoundError("there is no such training");
@@ -215,6 +233,7 @@ absl::Status Trainings::Stop(const std::string& id) {
     return absl::FailedPreconditionError(
         absl::StrCat("training ", ShortId(id), " has ended: ", entry.record.end));
   }
+  if (entry.record.stopping && !again) return absl::OkStatus();
   entry.running->process.Signal(entry.record.stopping ? SIGKILL : SIGTERM);
   entry.record.stopping = true;
   return SaveTrainingRecord(FolderOf(id), entry.record);

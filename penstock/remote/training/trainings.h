@@ -67,6 +67,10 @@ class Trainings {
   // Asks it to save and to end (SIGTERM); the second time its process is killed. NOT_FOUND; FAILED_PRECONDITION: it
   // has ended.
   absl::Status Stop(const std::string& id);
+  // Asks it the first time, and does nothing more if it has been asked before.
+  absl::Status AskToStop(const std::string& id);
+  // Kills its process. `words`: how it ended, in its record.
+  void Kill(const std::string& id, const std::string& words);
   // Waits until it has ended; false if it has not within this time.
   bool AwaitEnd(const std::string& id, double seconds);
 
@@ -84,6 +88,7 @@ class Trainings {
     TrainingProcess process;
     std::thread thread;
     bool session_opened = false;
+    std::string killed;  // the words of Kill
   };
   struct Entry {
     TrainingRecord record;
@@ -96,6 +101,7 @@ class Trainings {
   std::string FolderOf(const std::string& id) const;
   // Its output; made on first use.
   std::shared_ptr<TrainingOutput> OutputLocked(Entry& entry) const;
+  absl::Status StopOrKill(const std::string& id, bool again);
   void Run(const std::string& id, TrainingProcess* process);
   void Ended(const std::string& id, const TrainingEnd& end);
   void SetEndedLocked(TrainingRecord& record, const TrainingEnd& end);

@@ -148,6 +148,23 @@ TEST_F(TrainingsTest, StopsBySigtermAndThenBySigkill) {
   EXPECT_THAT(AwaitEnd(early).training().end(), HasSubstr("before its first step"));
 }
 
+// A take-over after `attach --stop` must not cut the save short.
+TEST_F(TrainingsTest, AsksOnceAndKillsWithAReason) {
+  const std::string id = Start('a', "trap 'echo asked' TERM; echo ready; while :; do :; done");
+  AwaitOutput(id, "ready");
+  EXPECT_TRUE(trainings_->Stop(id).ok());
+  EXPECT_TRUE(trainings_->AskToStop(id).ok());
+  AwaitOutput(id, "asked");
+  EXPECT_TRUE(trainings_->IsRunning(id));
+  trainings_->Kill(id, "was killed for a reason");
+  const TrainingReply reply = AwaitEnd(id);
+  EXPECT_EQ(reply.training().exit_code(), 128 + SIGKILL);
+  EXPECT_EQ(reply.training().end(), "was killed for a reason");
+  EXPECT_THAT(reply.output(), HasSubstr("worker: was killed for a reason"));
+  trainings_->Kill(id, "again");
+  EXPECT_EQ(AwaitEnd(id).training().end(), "was killed for a reason");
+}
+
 TEST_F(TrainingsTest, NextRunOfTheWorkerGoesOn) {
   const std::string id = Start('a', "echo begun; test -e done && exit 0; while :; do :; done");
   AwaitOutput(id, "begun");

@@ -61,6 +61,8 @@ struct SessionStats {
   double last_request_seconds = 0;  // base clock
   std::string activity = {};        // SessionInfo.activity
   std::string last_error = {};      // SessionInfo.last_error
+  std::string compiling = {};       // the program that has been compiled for longest; empty: none
+  int64_t training_step = 0;        // the last one that the client has dispatched; 0: none
 };
 
 class SessionState;

@@ -179,6 +179,54 @@ TEST_F(DeviceSessionTest, RequestWaitsForUploadThatItUses) {
   EXPECT_EQ(TextOf(NextReply()), "abcd");
 }
 
+// As a newer client would: a body that this program's protocol.proto does not have, which protobuf hides.
+TEST_F(DeviceSessionTest, RejectsRequestsOfUnknownKind) {
+  constexpr char kUnknownBody[] = "\xba\x3e\x02\x08\x07";  // field 999, a message
+  const auto send = [&](uint64_t id, uint32_t kind) {
+    Request request;
+    request.set_id(id);
+    request.set_kind(kind);
+    ASSERT_TRUE(request.MergeFromString(kUnknownBody));
+    ASSERT_EQ(request.body_case(), Request::BODY_NOT_SET);
+    Send(request);
+  };
+  Send(PutRequest(1, 4, true), "abcd");
+  send(1, 999);
+  const absl::Status status = NextReply().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("this worker (Penstock "), HasSubstr("kind 999"),
+                    HasSubstr("update the worker")));
+  EXPECT_EQ(TextOf(Call(GetRequest(1))), "abcd") << "the session goes on";
+  // Without a reply there is no other way to say it than to end the session.
+  send(0, 999);
+  EXPECT_THAT(std::string(control_->closed().message()), HasSubstr("kind 999"));
+}
+
+TEST_F(DeviceSessionTest, FreesBeforeItRejectsAnUnknownKind) {
+  Send(PutRequest(1, 4, true), "abcd");
+  Request request;
+  request.set_id(1);
+  request.set_kind(999);
+  request.add_delete_(1);
+  Send(request);
+  EXPECT_EQ(NextReply().status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(session_->stats().buffers, 0) << "the client has forgotten it";
+}
+
+// Clients from before Request.kind send 0.
+TEST_F(DeviceSessionTest, AcceptsRequestsWithoutKindAndRejectsContradictions) {
+  Request request = PutRequest(1, 4, true);
+  ASSERT_EQ(request.kind(), 0u);
+  EXPECT_TRUE(Call(request, "abcd").ok());
+  EXPECT_TRUE(Call(Request()).ok()) << "one that only frees";
+  Request get = GetRequest(1);
+  get.set_kind(Request::kGet);
+  EXPECT_EQ(TextOf(Call(get)), "abcd");
+  get.set_kind(Request::kAwait);
+  EXPECT_THAT(TextOf(Call(get)), HasSubstr("a request of kind 6 has a body of kind 5"));
+}
+
 TEST_F(DeviceSessionTest, RequestThatUsesNoUploadDoesNotWait) {
   Send(PutRequest(1, 4, true), "abcd");
   Send(PutRequest(2, 4, false));

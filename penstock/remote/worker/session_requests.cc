@@ -17,7 +17,9 @@
 #include "penstock/remote/checkpoint/worker_checkpoints.h"
 #include "penstock/remote/feed/worker_feeds.h"
 #include "penstock/remote/files/worker_files.h"
+#include "penstock/remote/wire/features.h"
 #include "penstock/remote/wire/wire_types.h"
+#include "penstock/remote/worker/worker_info.h"
 #include "penstock/remote/worker/xla_flags.h"
 #include "penstock/runtime/program_check.h"
 
@@ -491,12 +493,25 @@ constexpr HandlerRow kHandlers[] = {
 
 }  // namespace
 
+// A row more: the request that only frees.
+static_assert(std::size(kHandlers) == std::size(kRequestKinds) + 1,
+              "a kind of request has no handler, or no feature (wire/features.h)");
+
 absl::Status HandleRequest(SessionState& session, Call& call) {
+  const auto body = static_cast<uint32_t>(call.body.body_case()), kind = call.body.kind();
+  if (kind != 0 && kind != body) {
+    if (body != 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a request of kind ", kind, " has a body of kind ", body));
+    }
+    return absl::UnimplementedError(absl::StrCat("this worker (Penstock ", PenstockVersion(),
+                                                 ") does not know requests of kind ", kind,
+                                                 "; update the worker"));
+  }
   for (const HandlerRow& row : kHandlers) {
     if (row.body == call.body.body_case()) return row.handle(session, call);
   }
-  return absl::UnimplementedError(absl::StrCat("this worker does not know requests of kind ",
-                                               static_cast<int>(call.body.body_case())));
+  return absl::InternalError(absl::StrCat("requests of kind ", body, " have no handler"));
 }
 
 }  // namespace penstock::remote

@@ -176,6 +176,7 @@ void SessionState::Run(Call& call) {
     if (!call.body.activity().empty()) {
       client_activity_ = call.body.activity().substr(0, kMaxActivity);
     }
+    if (call.body.training_step() != 0) training_step_ = call.body.training_step();
     // The client measures the round trip by requests without a body.
     begun_ = begun_ || call.body.body_case() != Request::BODY_NOT_SET;
     check = ++requests_ % kRequestsBetweenChecks == 0;
@@ -710,52 +711,59 @@ void SessionState::EndGet(int64_t bytes) {
 }
 
 void SessionState::Shutdown() {
-  std::unique_ptr<base::ThreadPool> pools[3];
   {
     std::unique_lock<std::mutex> lock(mutex_);
     ended_ = true;
     queue_.clear();
     idle_.wait(lock, [&] { return !running_; });
   }
-  // Tasks of compiler and waiter begin callbacks and tasks of the sender, so they end first.
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    pools[0] = std::move(compiler_);
-    pools[1] = std::move(waiter_);
-  }
-  pools[0].reset();
-  pools[1].reset();
+  // Tasks of the waiter begin callbacks and tasks of the sender, so they end first.
+  TakePool(waiter_).reset();
   feeds_
       .reset();  // after the waiter, which ends feeds that were closed; their threads make buffers
   checkpoints_.reset();
   files_.reset();
   absl::flat_hash_map<uint64_t, Entry> buffers;
-  absl::flat_hash_map<uint64_t, std::shared_ptr<runtime::Executable>> programs;
   absl::flat_hash_map<uint64_t, std::shared_ptr<Upload>> uploads;
   std::vector<runtime::Buffer> destroyed;
   {
     std::unique_lock<std::mutex> lock(mutex_);
     idle_.wait(lock, [&] { return async_ == 0; });
     destroyed.swap(to_destroy_);
-    pools[2] = std::move(sender_);
     buffers.swap(buffers_);
-    programs.swap(programs_);
     uploads.swap(uploads_);
     buffer_bytes_ = 0;
   }
-  pools[2].reset();
+  TakePool(sender_).reset();
   for (auto& [handle, entry] : buffers) entry.buffer.Await().IgnoreError();
+  buffers.clear();
+  uploads.clear();
+  destroyed.clear();
+  // Last, since a compile cannot be interrupted, and may last for minutes: it needs none of the above.
+  TakePool(compiler_).reset();
+  absl::flat_hash_map<uint64_t, std::shared_ptr<runtime::Executable>> programs;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  programs.swap(programs_);
+}
+
+std::unique_ptr<base::ThreadPool> SessionState::TakePool(std::unique_ptr<base::ThreadPool>& pool) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::move(pool);
 }
 
 // ---- What monitors see ----
 
-// The program that has been compiled for longest, else what the client says, else what the last requests were.
-std::string SessionState::ActivityLocked(double now) const {
+const SessionState::Compilation* SessionState::OldestCompilationLocked() const {
   const Compilation* oldest = nullptr;
   for (const auto& [handle, compilation] : compiling_) {
     if (oldest == nullptr || compilation.since < oldest->since) oldest = &compilation;
   }
-  if (oldest != nullptr) {
+  return oldest;
+}
+
+// The program that has been compiled for longest, else what the client says, else what the last requests were.
+std::string SessionState::ActivityLocked(double now) const {
+  if (const Compilation* const oldest = OldestCompilationLocked(); oldest != nullptr) {
     return absl::StrCat("compiling ", oldest->name, " for ", LegibleSeconds(now - oldest->since));
   }
   const double idle = now - last_request_;
@@ -776,7 +784,11 @@ SessionStats SessionState::stats() const {
                      .executions = executions_,
                      .busy_seconds = busy_seconds_ + (busy_ > 0 ? now - busy_since_ : 0),
                      .last_request_seconds = last_request_,
-                     .activity = ActivityLocked(now)};
+                     .activity = ActivityLocked(now),
+                     .training_step = training_step_};
+  if (const Compilation* const oldest = OldestCompilationLocked(); oldest != nullptr) {
+    stats.compiling = oldest->name;
+  }
   if (!last_error_.ok()) {
     stats.last_error =
         absl::StrCat(LegibleSeconds(now - last_error_seconds_),

@@ -182,6 +182,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   void Drain();
   bool IsReadyLocked(const Call& call) const;
   bool IsUploadingLocked(uint64_t handle) const;
+  const Compilation* OldestCompilationLocked() const;
   std::string ActivityLocked(double now) const;
   void NoteError(const absl::Status& status);
   void Run(Call& call);
@@ -193,6 +194,7 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   void FinishUpload(uint64_t handle, const std::shared_ptr<Upload>& upload);
   absl::Status Schedule(std::unique_ptr<base::ThreadPool>& pool, int threads, const char* name,
                         std::function<void()> task);
+  std::unique_ptr<base::ThreadPool> TakePool(std::unique_ptr<base::ThreadPool>& pool);
   void SendChunks(uint64_t request, const base::Array& tensor);
 
   std::unique_ptr<WorkerFeeds> feeds_;              // made on first use; destroyed by Shutdown
@@ -219,7 +221,8 @@ class SessionState : public std::enable_shared_from_this<SessionState> {
   int64_t compile_bytes_ = 0;  // of programs that are compiled, or wait for it
   int64_t waits_ = 0;          // tasks of the waiter
   bool begun_ = false;         // a request that needs the session has arrived
-  int busy_ = 0;               // number of Busy
+  int64_t training_step_ = 0;
+  int busy_ = 0;  // number of Busy
   std::vector<runtime::Buffer> to_destroy_;
   double busy_since_ = 0, busy_seconds_ = 0;
   double last_request_ = 0;

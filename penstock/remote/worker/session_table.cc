@@ -28,7 +28,9 @@ absl::StatusOr<std::string> RandomId() {
   return id;
 }
 
-// "14:02" in the worker's time zone; with the date if it is not today's.
+}  // namespace
+
+// In the worker's time zone.
 std::string LegibleTime(double unix_seconds, double now_unix_seconds) {
   const auto then = static_cast<std::time_t>(unix_seconds);
   const auto now = static_cast<std::time_t>(now_unix_seconds);
@@ -40,8 +42,6 @@ std::string LegibleTime(double unix_seconds, double now_unix_seconds) {
   return absl::StrFormat("%d-%02d-%02d %s", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
                          time);
 }
-
-}  // namespace
 
 std::string ShortId(absl::string_view id) { return absl::BytesToHexString(id.substr(0, 4)); }
 

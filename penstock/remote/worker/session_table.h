@@ -60,6 +60,8 @@ struct SessionEntry {
 
 // The first 8 hexadecimal digits of an id: enough for people.
 std::string ShortId(absl::string_view id);
+// "14:02", with the date unless it is today.
+std::string LegibleTime(double unix_seconds, double now_unix_seconds);
 // "12 s", "3 min", "2 h".
 std::string LegibleSeconds(double seconds);
 // At most `limit` characters of a stranger's text, unprintable ones escaped, to stand in a terminal or a log.

@@ -22,6 +22,7 @@
 
 #include "penstock/base/clock.h"
 #include "penstock/base/status.h"
+#include "penstock/base/thread_pool.h"
 #include "penstock/io/local/file_descriptor.h"
 #include "penstock/io/uri.h"
 #include "penstock/remote/link/credentials.h"
@@ -29,6 +30,8 @@
 #include "penstock/remote/link/stream.h"
 #include "penstock/remote/protocol.pb.h"
 #include "penstock/remote/training/trainings.h"
+#include "penstock/remote/wire/features.h"
+#include "penstock/remote/wire/take_over_wait.h"
 #include "penstock/remote/worker/maintenance.h"
 #include "penstock/remote/worker/session_table.h"
 #include "penstock/remote/worker/worker_info.h"
@@ -37,11 +40,12 @@
 namespace penstock::remote {
 namespace {
 
-constexpr size_t kLogLines = 20;        // in a description
-constexpr size_t kMaxShown = 300;       // characters of an activity or an error
-constexpr double kTakeOverSeconds = 8;  // for trainings to save and end
-constexpr double kKillSeconds = 4;      // for one that was killed
-constexpr int kTakeOverTries = 4;       // others may come in between
+constexpr size_t kLogLines = 20;      // in a description
+constexpr size_t kMaxShown = 300;     // characters of an activity or an error
+constexpr double kAnswerSeconds = 1;  // how long a client that takes over waits for an answer
+constexpr double kLookSeconds = 0.1;  // between looks at a training that is taken over
+constexpr double kKillSeconds = 4;    // for one that was killed
+constexpr int kTakeOverTries = 4;     // others may come in between
 
 std::string HostName() {
   char name[256] = {};
@@ -117,7 +121,15 @@ class Worker::Impl : public LinkServerHandler {
   ~Impl() override {
     watch_ = nullptr;
     server_ = nullptr;  // ends all sessions; afterwards nothing calls this object but trainings
-    training_server_ = nullptr;
+    std::unique_ptr<base::ThreadPool> ending;
+    std::shared_ptr<LinkServer> training_server;
+    {
+      const std::lock_guard<std::mutex> lock(serving_mutex_);
+      ending = std::move(ending_);
+      training_server = std::move(training_server_);
+    }
+    ending = nullptr;
+    training_server = nullptr;
     trainings_ = nullptr;  // their records stay: the next run goes on with them
     if (log_ != nullptr && ready_) log_->End(end_reason_.empty() ? "by request" : end_reason_);
   }
@@ -131,7 +143,10 @@ class Worker::Impl : public LinkServerHandler {
                            .client_ca = options_.client_ca};
     link.max_connections = options_.max_connections;
     link.window_bytes = options_.window_bytes;
-    link.log = [this](absl::string_view line) { log_->Line(line); };
+    link.log = [this](absl::string_view line) {
+      // A client that takes over asks once a second.
+      if (!absl::StrContains(line, kTakeOverWaits)) log_->Line(line);
+    };
     if (!options_.token_file.empty()) {
       PENSTOCK_ASSIGN_OR_RETURN(link.token, ReadToken(options_.token_file));
     }
@@ -217,7 +232,10 @@ class Worker::Impl : public LinkServerHandler {
                        .devices = hello.devices()};
     absl::StatusOr<SessionTable::Admitted> admitted = Admit(claim);
     if (!admitted.ok()) {
-      log_->ClientLine(absl::StrCat("rejected ", NameOf(claim), ": ", admitted.status().message()));
+      if (!IsTakeOverWait(admitted.status())) {
+        log_->ClientLine(
+            absl::StrCat("rejected ", NameOf(claim), ": ", admitted.status().message()));
+      }
       return admitted.status();
     }
     log_->ClientLine(absl::StrCat("session ", ShortId(admitted->id), " opened by ", NameOf(claim),
@@ -261,6 +279,7 @@ class Worker::Impl : public LinkServerHandler {
     opened.reply.set_session(id);
     opened.reply.set_epoch(epoch_);
     opened.reply.set_lease_seconds(options_.lease_seconds);
+    for (std::string& feature : OurFeatures()) opened.reply.add_features(std::move(feature));
     *opened.reply.mutable_worker() = Info(devices);
     const std::lock_guard<std::mutex> lock(mutex_);
     sessions_[id] = std::move(session);
@@ -402,21 +421,44 @@ class Worker::Impl : public LinkServerHandler {
 
   // ---- Trainings ----
 
-  // Asks trainings to save and to end, all at once, and kills those that do not. The devices are free when this returns.
+  TakeOvers::Activity ActivityOf(const std::string& id) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::shared_ptr<Session> session = FindOpenLocked(id);
+    if (session == nullptr) return {};
+    SessionStats stats = session->device->stats();
+    return {.compiling = std::move(stats.compiling), .step = stats.training_step};
+  }
+
+  // Whether a training that is taken over has ended. If not, `waits` says for what.
+  absl::StatusOr<bool> HasEnded(const std::string& id, std::string& waits) {
+    if (!trainings_->IsRunning(id)) return true;
+    const TakeOvers::Verdict verdict = take_overs_.Look(id, ActivityOf(id));
+    waits = verdict.words;
+    if (!verdict.kill) return false;
+    trainings_->Kill(id, verdict.words);
+    if (trainings_->AwaitEnd(id, kKillSeconds)) return true;
+    return absl::UnavailableError("the training that uses the devices does not end");
+  }
+
+  // Asks trainings to save and to end, all at once. OK: they have, and the devices are free. TakeOverWaits: not yet, and
+  // the client asks again.
   absl::Status TakeOverTrainings(const std::vector<std::string>& ids, const SessionClaim& claim) {
     for (const std::string& id : ids) {
+      if (!take_overs_.Begin(id, NameOf(claim))) continue;
       log_->Line(absl::StrCat("training ", ShortId(id), " is taken over by ", NameOf(claim)));
-      trainings_->Stop(id).IgnoreError();  // it may have ended meanwhile
+      trainings_->AskToStop(id).IgnoreError();  // it may have ended meanwhile
     }
-    const double deadline = base::Clock::Real()->Seconds() + kTakeOverSeconds;
+    base::Clock& clock = *base::Clock::Real();
+    const double answer = clock.Seconds() + kAnswerSeconds;
     for (const std::string& id : ids) {
-      if (trainings_->AwaitEnd(id, std::max(0.0, deadline - base::Clock::Real()->Seconds()))) {
-        continue;
+      for (;;) {
+        std::string waits;
+        PENSTOCK_ASSIGN_OR_RETURN(const bool ended, HasEnded(id, waits));
+        if (ended) break;
+        if (clock.Seconds() >= answer) return TakeOverWaits(waits);
+        trainings_->AwaitEnd(id, kLookSeconds);
       }
-      trainings_->Stop(id).IgnoreError();
-      if (!trainings_->AwaitEnd(id, kKillSeconds)) {
-        return absl::UnavailableError("the training that uses the devices does not end");
-      }
+      take_overs_.Forget(id);
     }
     return absl::OkStatus();
   }
@@ -463,15 +505,40 @@ class Worker::Impl : public LinkServerHandler {
 
   void Ended(const TrainingRecord& record) {
     table_->Remove(record.id);
+    take_overs_.Forget(record.id);
+    EndSessionsOf(record);
     log_->Line(absl::StrCat("training ", ShortId(record.id), " of ", NameOf(record.claim), " ",
                             Printable(record.end, kMaxShown)));
     changed_.notify_all();
+  }
+
+  // A process that was killed has not closed its links, and its memory would stay for a lease. In the background: a
+  // compile cannot be interrupted.
+  void EndSessionsOf(const TrainingRecord& record) {
+    std::vector<std::string> ids;
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      for (const auto& [id, session] : sessions_) {
+        if (session->entry == record.id) ids.push_back(id);
+      }
+    }
+    const std::lock_guard<std::mutex> lock(serving_mutex_);
+    if (training_server_ == nullptr || ending_ == nullptr) return;
+    for (const std::string& id : ids) {
+      ending_->Schedule([id, server = training_server_, training = ShortId(record.id)] {
+        server
+            ->EndSession(id,
+                         absl::CancelledError(absl::StrCat("training ", training, " has ended")))
+            .IgnoreError();
+      });
+    }
   }
 
   // A listener for the trainings' processes: on loopback, with a token that only their owner can read.
   absl::Status ServeTrainings() {
     const std::lock_guard<std::mutex> lock(serving_mutex_);
     if (training_server_ != nullptr) return absl::OkStatus();
+    PENSTOCK_ASSIGN_OR_RETURN(ending_, base::ThreadPool::Make(2, "end_session"));
     PENSTOCK_ASSIGN_OR_RETURN(
         training_server_,
         LinkServer::Start({.listen = "127.0.0.1:0",
@@ -576,15 +643,17 @@ class Worker::Impl : public LinkServerHandler {
 
   absl::StatusOr<TrainingReply> AnswerTraining(const TrainingRequest& request, const Peer& peer) {
     PENSTOCK_RETURN_IF_ERROR(AwaitReady());
+    if (request.body_case() == TrainingRequest::BODY_NOT_SET) {
+      return absl::UnimplementedError(
+          absl::StrCat("this worker (Penstock ", PenstockVersion(),
+                       ") does not know what is asked of its trainings; update the worker"));
+    }
     if (request.has_start()) return StartTraining(request, peer);
     PENSTOCK_RETURN_IF_ERROR(CheckNoSession(request.has_stop() ? request.stop().training()
                                                                : request.follow().training()));
     if (trainings_ == nullptr) return absl::NotFoundError("this worker runs no trainings");
     if (request.has_stop()) return StopTraining(request, peer);
-    if (request.has_follow()) {
-      return trainings_->Follow(request.follow().training(), request.follow().offset());
-    }
-    return absl::UnimplementedError("this worker does not know what is asked of its trainings");
+    return trainings_->Follow(request.follow().training(), request.follow().offset());
   }
 
   // What the processes of trainings say Hello to.
@@ -643,12 +712,14 @@ class Worker::Impl : public LinkServerHandler {
     for (int i = 0; i < kTakeOverTries; ++i) {
       absl::StatusOr<SessionTable::Admitted> admitted = table_->Admit(claim);
       if (!admitted.ok() || admitted->ends.empty()) return admitted;
-      std::vector<std::string> trainings;
+      std::vector<std::string> trainings, sessions;
       for (const std::string& id : admitted->ends) {
-        if (trainings_ != nullptr && trainings_->IsRunning(id)) {
-          trainings.push_back(id);
-          continue;
-        }
+        const bool training = trainings_ != nullptr && trainings_->IsRunning(id);
+        (training ? trainings : sessions).push_back(id);
+      }
+      // First, since they may need longer than this client waits for an answer.
+      PENSTOCK_RETURN_IF_ERROR(TakeOverTrainings(trainings, claim));
+      for (const std::string& id : sessions) {
         log_->ClientLine(
             absl::StrCat("session ", ShortId(id), " is taken over by ", NameOf(claim)));
         PENSTOCK_RETURN_IF_ERROR(server_->EndSession(
@@ -657,7 +728,6 @@ class Worker::Impl : public LinkServerHandler {
         // A session whose links never opened has no SessionEnded.
         if (Find(id) == nullptr) table_->Remove(id);
       }
-      PENSTOCK_RETURN_IF_ERROR(TakeOverTrainings(trainings, claim));
     }
     return absl::AbortedError("other clients took the devices meanwhile; try again");
   }
@@ -755,8 +825,11 @@ class Worker::Impl : public LinkServerHandler {
   const std::string token_ = RandomHex(32);
   TrainingLinks training_links_{*this};
   std::mutex serving_mutex_;
-  std::unique_ptr<LinkServer> training_server_;
+  // Shared with tasks that end sessions.
+  std::shared_ptr<LinkServer> training_server_;
+  std::unique_ptr<base::ThreadPool> ending_;
   std::unique_ptr<Trainings> trainings_;
+  TakeOvers take_overs_{options_.take_over};
 
   std::mutex mutex_;  // guards the following; no call to the server or the table while it is held
   std::condition_variable changed_;

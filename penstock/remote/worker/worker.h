@@ -19,6 +19,7 @@
 
 #include "penstock/remote/protocol.pb.h"
 #include "penstock/remote/worker/device_session.h"
+#include "penstock/remote/worker/take_over.h"
 #include "penstock/runtime/client.h"
 
 namespace penstock::remote {
@@ -59,6 +60,8 @@ struct WorkerOptions {
         const std::vector<std::string>& arguments)>
         check = {};
   } trainings = {};
+  // For how long trainings that are taken over may go on, to save what they have trained.
+  TakeOverLimits take_over = {};
   // Host of the metadata server that announces maintenance (maintenance.h); "off": it is not asked.
   std::string metadata_host = {};
 };

@@ -7,10 +7,13 @@
 
 namespace penstock::remote {
 
+absl::string_view PenstockVersion() { return PENSTOCK_VERSION; }
+
 WorkerInfo DescribeClient(runtime::Client& client, const std::vector<int>& devices) {
   WorkerInfo info;
   info.set_platform(client.platform());
   info.set_version(client.version());
+  info.set_penstock_version(std::string(PenstockVersion()));
   for (const runtime::Device& device : client.devices()) {
     const bool listed =
         devices.empty() || std::find(devices.begin(), devices.end(), device.index) != devices.end();

@@ -15,6 +15,8 @@
 #include "penstock/remote/client.h"
 #include "penstock/remote/link/link_client.h"
 #include "penstock/remote/testing/fault_proxy.h"
+#include "penstock/remote/testing/link_sessions.h"
+#include "penstock/remote/wire/features.h"
 #include "penstock/runtime/testing/test_device.h"
 
 namespace penstock::remote {
@@ -239,6 +241,24 @@ TEST_F(WorkerTest, SaysInOneSentenceWhyItCannotStart) {
                 o.device = "abacus";
               }),
               HasSubstr("abacus"));
+}
+
+TEST_F(WorkerTest, AnnouncesItsFeaturesAndItsVersion) {
+  Start(Options());
+  RecordingReceiver control, bulk;
+  const auto links = ConnectLinks({.address = absl::StrCat("grpc://", worker_->address())},
+                                  {.control = &control, .bulk = &bulk}, Opening::kFirst);
+  ASSERT_TRUE(links.ok()) << links.status();
+  EXPECT_EQ((*links)->features(), OurFeatures());
+  EXPECT_FALSE((*links)->worker().penstock_version().empty());
+}
+
+// A newer client asks for something about trainings that this worker does not know.
+TEST_F(WorkerTest, RejectsUnknownRequestsAboutTrainings) {
+  Start(Options());
+  const auto reply = CallTraining({.address = absl::StrCat("grpc://", worker_->address())}, {});
+  EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnimplemented) << reply.status();
+  EXPECT_THAT(std::string(reply.status().message()), HasSubstr("update the worker"));
 }
 
 TEST_F(WorkerTest, GrpcAddressesOpenThroughTheRuntime) {
