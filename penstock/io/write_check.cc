@@ -13,6 +13,7 @@
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/io/files_elsewhere.h"
+#include "penstock/io/local/local_output_stream.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
@@ -43,6 +44,8 @@ absl::Status TryLocally(FileSystem& fs, absl::string_view uri, const std::string
   absl::Status status = BeginFile(fs, uri);
   for (int i = 1; i < kTrials && absl::IsNotFound(status); ++i) status = BeginFile(fs, uri);
   for (const auto& folder : made) std::filesystem::remove(folder, error);  // only an empty one
+  // What a check or a writer has left here that was killed.
+  if (status.ok()) RemoveAbandonedFiles(std::filesystem::path(path).parent_path().string());
   return status;
 }
 

@@ -11,7 +11,8 @@ namespace penstock::io {
 
 // OK if a file could be written to `uri` now. Existing files are neither changed nor truncated. On
 // a local disk it starts an unpublished temporary file and discards it, and creates and removes
-// missing parent folders. Elsewhere it writes a small object with a random name in the same folder
+// missing parent folders; then it removes temporary files that killed processes of this machine have
+// left in the folder (RemoveAbandonedFiles in local/local_output_stream.h says when that is certain). Elsewhere it writes a small object with a random name in the same folder
 // and deletes it again.
 //   FAILED_PRECONDITION  a folder, a FIFO or a device has that name
 //   otherwise            the file system's error: PERMISSION_DENIED, NOT_FOUND (the bucket), ...

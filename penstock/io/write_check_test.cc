@@ -1,12 +1,18 @@
 #include "penstock/io/write_check.h"
 
+#include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "penstock/base/random.h"
@@ -42,6 +48,58 @@ TEST_F(WriteCheck, LeavesNothingBehindAndExistingFilesUnchanged) {
   EXPECT_EQ(CheckWritableFolder(fs_, folder_), absl::OkStatus());
   EXPECT_EQ(Bytes(there), "the model of last week");
   EXPECT_EQ(Entries(), 1u);
+}
+
+// A process that is killed while it writes leaves a temporary file, which the next check removes. Those of processes that
+// live, and others of which that is not certain, stay.
+TEST_F(WriteCheck, RemovesWhatKilledProcessesHaveLeft) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto out = fs_.Create(folder_ + "/theirs");
+    const bool begun = out.ok() && (*out)->Append(std::string(1 << 20, 'x')).ok();
+    (void)!::write(ready[1], begun ? "y" : "n", 1);
+    for (;;) ::pause();
+  }
+  char begun = 'n';
+  ASSERT_EQ(::read(ready[0], &begun, 1), 1);
+  ASSERT_EQ(begun, 'y');
+  const auto out = fs_.Create(folder_ + "/ours");
+  ASSERT_TRUE(out.ok() && (*out)->Append("ours").ok());
+  const std::vector<std::string> others = {
+      folder_ + "/.penstock-1234abcd.part",              // an earlier version's
+      folder_ + "/.penstock-0123456789abcdef-77.part"};  // a boot's
+  for (const std::string& other : others) std::ofstream(other) << "x";
+  EXPECT_EQ(Entries(), 4u);
+
+  EXPECT_EQ(CheckWritableFolder(fs_, folder_), absl::OkStatus());
+  EXPECT_EQ(Entries(), 4u) << "both processes live";
+  ::kill(child, SIGKILL);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(CheckWritableFile(fs_, folder_ + "/new"), absl::OkStatus());
+  EXPECT_EQ(Entries(), 3u);
+  EXPECT_EQ((*out)->Close(), absl::OkStatus());
+  EXPECT_EQ(Bytes(folder_ + "/ours"), "ours");
+  for (const std::string& other : others) EXPECT_TRUE(std::filesystem::exists(other)) << other;
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+// Files that are written, closed and renamed are never abandoned, whenever a check comes.
+TEST_F(WriteCheck, ChecksBesideWritersRemoveNothingOfTheirs) {
+  std::atomic<bool> done = false;
+  std::thread checks([&] {
+    while (!done) EXPECT_EQ(CheckWritableFolder(fs_, folder_), absl::OkStatus());
+  });
+  for (int i = 0; i < 200; ++i) {
+    const std::string file = folder_ + "/" + std::to_string(i);
+    EXPECT_EQ(WriteFile(fs_, file, file), absl::OkStatus());
+    EXPECT_EQ(Bytes(file), file);
+  }
+  done = true;
+  checks.join();
+  EXPECT_EQ(Entries(), 200u);
 }
 
 TEST_F(WriteCheck, AcceptsMissingFoldersAndLeavesNoneBehind) {

@@ -4,12 +4,15 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include "penstock/base/random.h"
@@ -93,13 +96,67 @@ class DirectOutputStream : public OutputStream {
   BufferedFile file_;
 };
 
+// The first 16 hexadecimal digits of the kernel's id of this boot; empty if it has none.
+std::string BootId() {
+  // A stream of the C++ library: tests that make system calls fail count those of files that are written.
+  std::string text;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> text;
+  std::string id;
+  for (const char c : text) {
+    if (absl::ascii_isxdigit(static_cast<unsigned char>(c)) && id.size() < 16) id += c;
+  }
+  return id.size() == 16 ? id : "";
+}
+
+// Beginning of the names of files that are locked while they are written. Boots differ, and a lock is only sure to be
+// seen by the kernel that holds it.
+std::string LockedPrefix() {
+  static const std::string& boot = *new std::string(BootId());
+  return boot.empty() ? "" : absl::StrCat(kUnpublishedPrefix, boot, "-");
+}
+
+// The lock is that of the open file: it goes on until `file` and `lock` are closed, and ends with the process.
+struct TemporaryFile {
+  std::string path;
+  FileDescriptor file, lock;
+};
+
+// Locks a new file. False: its file system has no locks, or RemoveAbandonedFiles has come in between.
+bool Lock(TemporaryFile& file) {
+  if (RetryInterrupted([&] { return ::flock(file.file.get(), LOCK_EX | LOCK_NB); }) != 0) {
+    return false;
+  }
+  struct stat info;
+  if (::fstat(file.file.get(), &info) != 0 || info.st_nlink == 0) return false;
+  file.lock = FileDescriptor(::fcntl(file.file.get(), F_DUPFD_CLOEXEC, 0));
+  return file.lock.valid();
+}
+
+absl::StatusOr<TemporaryFile> MakeTemporaryFile(const std::string& uri, const std::string& folder) {
+  std::string prefix = LockedPrefix();
+  for (int attempt = 0;; ++attempt) {
+    const bool locked = !prefix.empty();
+    TemporaryFile made;
+    made.path = JoinPath(folder, absl::StrCat(locked ? prefix : std::string(kUnpublishedPrefix),
+                                              absl::Hex(base::EntropySeed()), kUnpublishedSuffix));
+    made.file = FileDescriptor(RetryInterrupted(
+        [&] { return ::open(made.path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
+    if (!made.file.valid() && errno == EEXIST && attempt < 100) continue;
+    if (!made.file.valid()) return PathError(errno, "create", uri, folder);
+    if (!locked || Lock(made)) return made;
+    ::unlink(made.path.c_str());
+    if (attempt > 2) prefix.clear();  // under another name it is never taken for abandoned
+  }
+}
+
 class LocalOutputStream : public OutputStream {
  public:
-  LocalOutputStream(std::string uri, std::string target, std::string temporary, FileDescriptor fd)
+  LocalOutputStream(std::string uri, std::string target, TemporaryFile temporary)
       : OutputStream(uri),
         target_(std::move(target)),
-        temporary_(std::move(temporary)),
-        file_(std::move(fd), std::move(uri)) {}
+        temporary_(std::move(temporary.path)),
+        lock_(std::move(temporary.lock)),
+        file_(std::move(temporary.file), std::move(uri)) {}
 
   ~LocalOutputStream() override {
     if (!published_) ::unlink(temporary_.c_str());
@@ -126,6 +183,7 @@ class LocalOutputStream : public OutputStream {
  private:
   const std::string target_;
   const std::string temporary_;
+  const FileDescriptor lock_;  // until it is renamed
   BufferedFile file_;
   absl::Status status_;
   bool published_ = false;
@@ -182,6 +240,26 @@ bool IsUnpublished(absl::string_view basename) {
          absl::EndsWith(basename, kUnpublishedSuffix);
 }
 
+void RemoveAbandonedFiles(const std::string& folder) {
+  const std::string prefix = LockedPrefix();
+  std::error_code error;
+  std::filesystem::directory_iterator entries(folder, error);
+  if (prefix.empty() || error) return;
+  for (; entries != std::filesystem::directory_iterator(); entries.increment(error)) {
+    const std::string path = entries->path().string();
+    const std::string name = entries->path().filename().string();
+    if (!absl::StartsWith(name, prefix) || !IsUnpublished(name)) continue;
+    const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    struct stat info, named;
+    if (!file.valid() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) continue;  // it is being written
+    // Its writer may have renamed it meanwhile; names are random, so no other file has got this one.
+    const bool same = ::lstat(path.c_str(), &named) == 0 && named.st_ino == info.st_ino &&
+                      named.st_dev == info.st_dev;
+    if (same) ::unlink(path.c_str());
+  }
+}
+
 absl::Status CreateLocalFolders(const std::string& uri, const std::string& path) {
   struct stat info;
   if (RetryInterrupted([&] { return ::stat(path.c_str(), &info); }) == 0) {
@@ -211,21 +289,13 @@ absl::StatusOr<std::unique_ptr<OutputStream>> CreateLocalFile(std::string uri, s
   PENSTOCK_ASSIGN_OR_RETURN(path, FollowLinks(path, uri));
   const std::string folder = Dirname(path);
   PENSTOCK_RETURN_IF_ERROR(CreateLocalFolders(uri, folder));
-  for (int attempt = 0;; ++attempt) {
-    std::string temporary = JoinPath(
-        folder,
-        absl::StrCat(kUnpublishedPrefix, absl::Hex(base::EntropySeed()), kUnpublishedSuffix));
-    FileDescriptor fd(RetryInterrupted(
-        [&] { return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666); }));
-    if (!fd.valid() && errno == EEXIST && attempt < 100) continue;
-    if (!fd.valid()) return PathError(errno, "create", uri, folder);
-    const int file = fd.get();
-    auto out = std::make_unique<LocalOutputStream>(uri, path, std::move(temporary), std::move(fd));
-    if (exists && RetryInterrupted([&] { return ::fchmod(file, info.st_mode & 07777); }) != 0) {
-      return PosixError(errno, "set the permissions of", uri);
-    }
-    return out;
+  PENSTOCK_ASSIGN_OR_RETURN(TemporaryFile temporary, MakeTemporaryFile(uri, folder));
+  const int file = temporary.file.get();
+  auto out = std::make_unique<LocalOutputStream>(uri, path, std::move(temporary));
+  if (exists && RetryInterrupted([&] { return ::fchmod(file, info.st_mode & 07777); }) != 0) {
+    return PosixError(errno, "set the permissions of", uri);
   }
+  return out;
 }
 
 }  // namespace penstock::io
