@@ -119,6 +119,11 @@ TEST_F(ArrowFileSystem, ReportsPermissionDenied) {
                                      fs_->List(uri).status(), WriteFile(*fs_, uri, "x")}) {
     EXPECT_THAT(status, IsStatus(absl::StatusCode::kPermissionDenied, "'gs://b/x'"));
     EXPECT_THAT(status, IsStatus(absl::StatusCode::kPermissionDenied, "gcloud auth"));
+    EXPECT_THAT(status, IsStatus(absl::StatusCode::kPermissionDenied, "no access to the object"));
+    // Not the words of Google's client about its own calls.
+    for (const char* const words : {"google::cloud", "error_info", "retry.function"}) {
+      EXPECT_FALSE(absl::StrContains(status.message(), words)) << status;
+    }
   }
   ASSERT_OK(Emulator::S3());  // sets the environment variables that the AWS client needs
   const CannedServer s3(CannedHttp("403 Forbidden",
@@ -127,6 +132,17 @@ TEST_F(ArrowFileSystem, ReportsPermissionDenied) {
   EXPECT_THAT(fs_->List(absl::StrCat("s3://key:secret@b/x?scheme=http&region=us-east-1",
                                      "&endpoint_override=127.0.0.1:", s3.port())),
               IsStatus(absl::StatusCode::kPermissionDenied, "AWS_PROFILE"));
+}
+
+TEST_F(ArrowFileSystem, TellsAnOverloadedServiceFromASilentOne) {
+  const CannedServer gcs(CannedHttp("503 Service Unavailable", ""));
+  const std::string uri = absl::StrCat("gs://anonymous@b/x?scheme=http&retry_limit_seconds=0.2",
+                                       "&endpoint_override=127.0.0.1:", gcs.port());
+  EXPECT_THAT(
+      WriteFile(*fs_, uri, "x"),
+      IsStatus(absl::StatusCode::kUnavailable,
+               "cannot create 'gs://b/x': the service is overloaded or out of order; try again "
+               "later (Received HTTP status code: 503)"));
 }
 
 TEST_F(ArrowFileSystem, VerifiesUploadAfterProxyPage) {

@@ -123,25 +123,43 @@ absl::StatusCode CodeOf(const arrow::Status& status) {
   return absl::StatusCode::kUnknown;
 }
 
+// What the service said, without what Google's client wraps around it: "google::cloud::Status(PERMISSION_DENIED:
+// Permanent error, with a last message of {"error": {"code": 403, "message": "no access"}} error_info={...})".
+std::string Said(absl::string_view text) {
+  constexpr absl::string_view kBefore = "with a last message of ", kBehind = " error_info=";
+  const size_t begin = text.find(kBefore);
+  if (!absl::StrContains(text, "google::cloud::Status(") || begin == absl::string_view::npos) {
+    return std::string(text);
+  }
+  absl::string_view said = text.substr(begin + kBefore.size());
+  said = said.substr(0, said.find(kBehind));
+  const nlohmann::json json = ParseJson(said);
+  if (json.is_object() && json.contains("error") && json["error"].is_object()) {
+    const auto message = json["error"].find("message");
+    if (message != json["error"].end() && message->is_string()) return message->get<std::string>();
+  }
+  return std::string(said);
+}
+
 }  // namespace
 
 absl::Status FromArrow(const arrow::Status& status, absl::string_view doing, const Uri& uri) {
   if (status.ok()) return absl::OkStatus();
-  return ServiceError(CodeOf(status), status.message(), doing, uri);
+  return ServiceError(CodeOf(status), Said(status.message()), doing, uri);
 }
 
 absl::Status FromArrowWriting(const arrow::Status& status, absl::string_view doing,
                               const Uri& uri) {
   const absl::Status error = FromArrow(status, doing, uri);
   if (IsOwnError(error, status.message(), uri.scheme)) return error;
-  return ServiceError(absl::StatusCode::kUnavailable, status.message(), doing, uri);
+  return ServiceError(absl::StatusCode::kUnavailable, Said(status.message()), doing, uri);
 }
 
 absl::Status FromArrowConnecting(const arrow::Status& status, absl::string_view doing,
                                  const Uri& uri) {
   const absl::Status error = FromArrow(status, doing, uri);
   if (!absl::IsNotFound(error)) return error;
-  return ServiceError(absl::StatusCode::kFailedPrecondition, status.message(), doing, uri);
+  return ServiceError(absl::StatusCode::kFailedPrecondition, Said(status.message()), doing, uri);
 }
 
 }  // namespace penstock::io

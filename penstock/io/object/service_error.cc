@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -23,6 +24,12 @@ std::string OneLine(absl::string_view text) {
     if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = '?';
   }
   return is_cut ? line + "..." : line;
+}
+
+// Whether a response came, and says so: Google's client reports "Received HTTP status code: 503".
+bool IsOverloaded(absl::string_view text) {
+  return absl::StrContains(text, "HTTP status code: 5") ||
+         absl::StrContains(text, "HTTP status code: 429");
 }
 
 absl::string_view CredentialsAdvice(const Uri& uri) {
@@ -48,6 +55,11 @@ absl::Status ServiceError(absl::StatusCode code, absl::string_view text, absl::s
                                            : "permission denied; ",
                                        CredentialsAdvice(uri), " (the service said: ", said, ")"));
     case absl::StatusCode::kUnavailable:
+      if (IsOverloaded(text)) {
+        return absl::Status(
+            code, absl::StrCat(what, "the service is overloaded or out of order; try again later (",
+                               said, ")"));
+      }
       return absl::Status(
           code, absl::StrCat(what, "the service did not respond; check the network (", said, ")"));
     default:

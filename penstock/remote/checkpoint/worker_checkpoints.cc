@@ -32,6 +32,11 @@ std::optional<double> ScoreOf(bool has, double score) {
   return has ? std::optional<double>(score) : std::nullopt;
 }
 
+// The client shows it beside errors of its own files, and its user may have other credentials.
+absl::Status OnTheWorker(const absl::Status& status) {
+  return base::WithContext(status, "on the worker");
+}
+
 Reply ReplyOf(CheckpointsReply body) {
   Reply reply;
   *reply.mutable_checkpoints() = std::move(body);
@@ -215,7 +220,7 @@ absl::Status WorkerCheckpoints::Open(uint64_t handle, uint64_t request,
                    : absl::OkStatus();
     });
     status.ok() ? store->shared->gate.SendReply(request, Reply())
-                : store->shared->gate.SendError(request, status);
+                : store->shared->gate.SendError(request, OnTheWorker(status));
   });
   stores_.emplace(handle, Thread{store, std::move(pool)});
   return absl::OkStatus();
@@ -245,7 +250,7 @@ absl::Status WorkerCheckpoints::Save(Thread& thread, uint64_t request, Checkpoin
     absl::StatusOr<Reply> reply = base::CatchExceptions([&] { return store->Save(*checkpoint); });
     checkpoint.reset();
     reply.ok() ? store->shared->gate.SendReply(request, *std::move(reply))
-               : store->shared->gate.SendError(request, reply.status());
+               : store->shared->gate.SendError(request, OnTheWorker(reply.status()));
   });
   return absl::OkStatus();
 }
@@ -292,7 +297,7 @@ absl::Status WorkerCheckpoints::Handle(Call& call) {
       }
     });
     reply.ok() ? store->shared->gate.SendReply(request, *std::move(reply))
-               : store->shared->gate.SendError(request, reply.status());
+               : store->shared->gate.SendError(request, OnTheWorker(reply.status()));
     if (body.body_case() == Checkpoints::kClose) store->End();
   });
   if (!close) return absl::OkStatus();
