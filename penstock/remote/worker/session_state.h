@@ -13,6 +13,9 @@
 // Order. Requests are executed one at a time, in order, on the thread that delivers them. If the first one
 // uses a tensor whose upload is incomplete, it and those after it wait in a queue, which the thread goes on
 // with that delivers the last chunk. Compiling has threads of its own: nothing waits for it but its client.
+//
+// Its methods are in session_state.cc (order, threads, end), session_uploads.cc, session_objects.cc (buffers, programs) and
+// session_replies.cc.
 #pragma once
 
 #include <condition_variable>
@@ -26,15 +29,14 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 #include "penstock/base/array.h"
 #include "penstock/base/thread_pool.h"
-#include "penstock/remote/link/link.h"
 #include "penstock/remote/protocol.pb.h"
 #include "penstock/remote/worker/device_session.h"
+#include "penstock/remote/worker/shared_link.h"
 #include "penstock/remote/worker/upload_memory.h"
 #include "penstock/runtime/client.h"
 
@@ -51,21 +53,8 @@ class WorkerCheckpoints;
 class WorkerFeeds;
 class WorkerFiles;
 
-// A link that is used by several threads until it is closed.
-class SharedLink {
- public:
-  void Set(Link* link) { link_ = link; }
-  // Calls `use` with the link; does nothing after Release. Calls may overlap.
-  void Use(absl::FunctionRef<void(Link&)> use);
-  // Waits until no thread uses the link; none does afterwards.
-  void Release();
-
- private:
-  std::mutex mutex_;
-  std::condition_variable unused_;
-  Link* link_ = nullptr;
-  int users_ = 0;
-};
+// The error of a handle that names nothing.
+absl::Status UnknownHandle(uint64_t handle);
 
 class SessionState : public std::enable_shared_from_this<SessionState> {
  public:
