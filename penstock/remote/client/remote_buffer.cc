@@ -67,7 +67,8 @@ absl::StatusOr<std::shared_ptr<runtime::Event>> RemoteBuffer::GetAsync(base::Arr
   }
   PENSTOCK_RETURN_IF_ERROR(CheckLive());
   const auto event = std::make_shared<RemoteEvent>(session_);
-  // Both callbacks own the session: it lives until the copy is done, even if the caller drops everything.
+  // Both callbacks own the session: it lives until the copy is done, even if the caller drops everything. Not longer:
+  // who waits for the copy may end the session next.
   if (place_ >= 0) {
     fetched_->event.OnReady([event, out, fetched = fetched_, place = static_cast<size_t>(place_),
                              session = session_](const absl::Status& status) mutable {
@@ -75,6 +76,7 @@ absl::StatusOr<std::shared_ptr<runtime::Event>> RemoteBuffer::GetAsync(base::Arr
         std::memcpy(out.mutable_raw(), fetched->arrays[place].raw(),
                     static_cast<size_t>(out.num_bytes()));
       }
+      session.reset();
       event->Complete(status);
     });
     return event;
@@ -93,6 +95,7 @@ absl::StatusOr<std::shared_ptr<runtime::Event>> RemoteBuffer::GetAsync(base::Arr
                 absl::StrCat("the worker sent ", bytes, " bytes for ", out.TypeString()));
           }
         }
+        session.reset();
         event->Complete(status);
       }));
   return event;

@@ -7,8 +7,12 @@
 namespace penstock::remote {
 
 absl::Status RemoteEvent::Await() {
-  if (session_ != nullptr) return session_->Await(*this);
-  return AwaitCompletion();
+  std::shared_ptr<ClientSession> session;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    session = session_;
+  }
+  return session != nullptr ? session->Await(*this) : AwaitCompletion();
 }
 
 absl::Status RemoteEvent::AwaitCompletion() {
@@ -34,6 +38,12 @@ void RemoteEvent::OnReady(std::function<void(absl::Status)> callback) {
 }
 
 void RemoteEvent::Complete(const absl::Status& status) {
+  std::shared_ptr<ClientSession> session;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    session.swap(session_);
+  }
+  session.reset();
   std::vector<std::function<void(absl::Status)>> callbacks;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

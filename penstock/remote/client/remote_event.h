@@ -19,8 +19,8 @@ class ClientSession;
 
 class RemoteEvent : public runtime::Event {
  public:
-  // `session`: whose links the waiting thread may receive from; it lives as long as the event. Null: another thread
-  // completes the event.
+  // `session`: whose links the waiting thread may receive from; it lives until the event is completed. Null: another
+  // thread completes the event.
   explicit RemoteEvent(std::shared_ptr<ClientSession> session = nullptr)
       : session_(std::move(session)) {}
 
@@ -30,12 +30,13 @@ class RemoteEvent : public runtime::Event {
 
   // Await without receiving.
   absl::Status AwaitCompletion();
-  // Called once.
+  // Called once. The event gives up the session before anyone who waits wakes up: if that one has the last reference
+  // then, the session ends with it, and not a moment later on the thread that completes the event.
   void Complete(const absl::Status& status);
 
  private:
-  const std::shared_ptr<ClientSession> session_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the following
+  std::shared_ptr<ClientSession> session_;
   std::condition_variable ready_;
   std::optional<absl::Status> status_;
   std::vector<std::function<void(absl::Status)>> callbacks_;

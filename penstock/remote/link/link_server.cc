@@ -114,6 +114,7 @@ class LinkServer::Impl {
   absl::StatusOr<SessionPtr> OpenOnce(const Hello& hello, const Peer& peer);
   absl::StatusOr<SessionPtr> Open(const Hello& hello, const Peer& peer);
   absl::StatusOr<SessionPtr> Resume(const Hello& hello, const Peer& peer);
+  absl::Status WhyEnded(const std::string& id, const SessionPtr& session) const;
   SessionPtr Find(const std::string& id) const;
   void Forget(const std::string& id, const absl::Status& reason);
 
@@ -466,20 +467,30 @@ absl::StatusOr<LinkServer::Impl::SessionPtr> LinkServer::Impl::Resume(const Hell
     return absl::PermissionDeniedError(absl::StrCat("the session belongs to ", session->identity(),
                                                     ", this client is ", peer.identity));
   }
+  PENSTOCK_RETURN_IF_ERROR(WhyEnded(hello.session(), session));
   // The bulk link of a new session is no resume.
-  if (session && !session->ended() && !session->was_attached(hello.kind())) return session;
-  if (!session || session->ended()) {
+  if (session && !session->was_attached(hello.kind())) return session;
+  const absl::Status resumed = handler_->ResumeSession(hello.session(), hello, peer);
+  // It may have ended meanwhile, and the handler forgets it before its reason is known here.
+  PENSTOCK_RETURN_IF_ERROR(WhyEnded(hello.session(), session));
+  PENSTOCK_RETURN_IF_ERROR(resumed);
+  if (session) return session;
+  return absl::DataLossError("the worker does not know the session: its state is lost");
+}
+
+// OK: it goes on, or is unknown. `session`: null if it has ended, or is unknown.
+absl::Status LinkServer::Impl::WhyEnded(const std::string& id, const SessionPtr& session) const {
+  std::optional<absl::Status> reason;
+  if (session) {
+    reason = session->reason();
+  } else {
     std::lock_guard lock(mutex_);
-    for (const auto& [id, reason] : ended_) {
-      if (id != hello.session()) continue;
-      return reason.ok() ? absl::NotFoundError("the session was closed") : reason;
+    for (const auto& [ended, why] : ended_) {
+      if (ended == id) reason = why;
     }
   }
-  PENSTOCK_RETURN_IF_ERROR(handler_->ResumeSession(hello.session(), hello, peer));
-  if (!session || session->ended()) {
-    return absl::DataLossError("the worker does not know the session: its state is lost");
-  }
-  return session;
+  if (!reason) return absl::OkStatus();
+  return reason->ok() ? absl::NotFoundError("the session was closed") : *reason;
 }
 
 void LinkServer::Impl::Forget(const std::string& id, const absl::Status& reason) {

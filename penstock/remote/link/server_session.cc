@@ -47,14 +47,25 @@ void ServerSession::Begin() {
     reporter_ = std::this_thread::get_id();
   }
   handler_->SessionOpened(id(), sides_[0].link.get(), sides_[1].link.get());
-  std::lock_guard lock(mutex_);
-  reporter_ = {};
-  StartLease(std::min(kFirstConnectionSeconds, lease_seconds_));
+  std::optional<absl::Status> reason;
+  {
+    std::lock_guard lock(mutex_);
+    reporter_ = {};
+    begun_ = true;
+    reason = reason_;
+    StartLease(std::min(kFirstConnectionSeconds, lease_seconds_));
+  }
+  if (reason) End(*reason);  // it was ended before it had links
 }
 
 bool ServerSession::ended() const {
   std::lock_guard lock(mutex_);
   return reason_.has_value();
+}
+
+std::optional<absl::Status> ServerSession::reason() const {
+  std::lock_guard lock(mutex_);
+  return reason_;
 }
 
 bool ServerSession::was_attached(Hello::Kind kind) const {
@@ -150,6 +161,7 @@ void ServerSession::End(const absl::Status& reason) {
   {
     std::lock_guard lock(mutex_);
     if (!reason_) reason_ = reason;
+    if (!begun_) return;  // Begin goes on
   }
   for (Side& side : sides_) {
     if (side.link->connected()) {
@@ -197,6 +209,7 @@ bool ServerSession::IsCalledByItself() const {
   {
     std::lock_guard lock(mutex_);
     if (reporter_ == std::this_thread::get_id()) return true;
+    if (!begun_) return false;
   }
   return sides_[0].link->delivers_on_this_thread() || sides_[1].link->delivers_on_this_thread();
 }

@@ -33,13 +33,15 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   };
   ServerSession(PollingThreads& threads, LinkServerHandler* handler, Options options);
 
-  // Makes the links, tells the handler, starts the lease.
+  // Makes the links, tells the handler, starts the lease. Others may know the session before, and end it.
   void Begin();
 
   const std::string& id() const { return options_.opened.reply.session(); }
   const std::string& opening() const { return options_.opening; }
   const std::string& identity() const { return options_.identity; }
   bool ended() const;
+  // Why it has ended or is about to.
+  std::optional<absl::Status> reason() const;
 
   // The link's stream is replaced: breaks the current one.
   void Replace(Hello::Kind kind);
@@ -83,6 +85,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   uint64_t disconnections_ = 0;
   double lease_end_ = 0;
   std::optional<absl::Status> reason_;  // of the end
+  bool begun_ = false;                  // the links are made
   bool ended_ = false;
 
   std::mutex report_mutex_;  // one call of the handler at a time

@@ -174,6 +174,12 @@ std::vector<SessionEntry> SessionTable::List() const {
   return entries_;
 }
 
+bool SessionTable::Contains(const std::string& id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const SessionEntry& entry) { return entry.id == id; });
+}
+
 size_t SessionTable::size() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return entries_.size();

@@ -86,6 +86,7 @@ class SessionTable {
   void Remove(const std::string& id);
 
   std::vector<SessionEntry> List() const;
+  bool Contains(const std::string& id) const;
   size_t size() const;
   double IdleSeconds(const SessionEntry& entry) const;
 

@@ -178,7 +178,9 @@ class Worker::Impl : public LinkServerHandler {
   std::unique_ptr<Trainings> trainings_;
   TakeOvers take_overs_{options_.take_over};
 
-  std::mutex mutex_;  // guards the following; no call to the server or the table while it is held
+  // Guards the following. No call to the server while it is held; of the table only Contains and Remove, which call
+  // nothing.
+  std::mutex mutex_;
   std::condition_variable changed_;
   bool ready_ = false, stopped_ = false;
   absl::Status failure_;

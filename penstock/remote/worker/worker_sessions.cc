@@ -43,8 +43,9 @@ absl::StatusOr<SessionTable::Admitted> Worker::Impl::Admit(const SessionClaim& c
       PENSTOCK_RETURN_IF_ERROR(server_->EndSession(
           id, absl::AbortedError(absl::StrCat("session ", ShortId(id), " was taken over by ",
                                               NameOf(claim), " (--take-over)"))));
-      // A session whose links never opened has no SessionEnded.
-      if (Find(id) == nullptr) table_->Remove(id);
+      // One that is not opened yet has no SessionEnded; AddSession rejects it then.
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (sessions_.find(id) == sessions_.end()) table_->Remove(id);
     }
   }
   return absl::AbortedError("other clients took the devices meanwhile; try again");
@@ -92,7 +93,12 @@ absl::StatusOr<OpenedSession> Worker::Impl::AddSession(std::shared_ptr<Session> 
   opened.reply.set_lease_seconds(options_.lease_seconds);
   for (std::string& feature : OurFeatures()) opened.reply.add_features(std::move(feature));
   *opened.reply.mutable_worker() = Info(devices);
+  // One step with the check: Admit removes the entry of a session that is not here yet.
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!table_->Contains(session->entry)) {
+    return absl::AbortedError(absl::StrCat("session ", ShortId(session->entry),
+                                           " was taken over while it was opened (--take-over)"));
+  }
   sessions_[id] = std::move(session);
   return opened;
 }

@@ -25,6 +25,7 @@ namespace {
 
 using base::Array;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -107,6 +108,33 @@ TEST_F(WorkerTest, RefusesASecondClientUntilTheFirstHasEnded) {
   const absl::Status ended = put.ok() ? put->Get().status() : put.status();
   EXPECT_THAT(std::string(ended.message()), HasSubstr("was taken over by"));
   EXPECT_THAT(Log(), HasSubstr("is taken over by"));
+}
+
+TEST_F(WorkerTest, TwoClientsTakeOverFromEachOtherInTurns) {
+  Start(Options());
+  const auto take_over_often = [&] {
+    for (int i = 0; i < 10; ++i) {
+      const auto client = Open({.address = {}, .take_over = true});
+      absl::Status status = client.status();
+      if (client.ok()) {
+        const auto buffer = (*client)->Put(Array::Scalar(5.0f), (*client)->devices()[0]);
+        const absl::StatusOr<Array> back = buffer.ok() ? buffer->Get() : buffer.status();
+        if (back.ok()) {
+          EXPECT_EQ(back->item<float>(), 5.0f);
+        }
+        status = back.status();
+      }
+      if (status.ok()) continue;
+      EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+      EXPECT_THAT(std::string(status.message()),
+                  AnyOf(HasSubstr("was taken over"), HasSubstr("took the devices meanwhile")));
+    }
+  };
+  auto other = std::async(std::launch::async, take_over_often);
+  take_over_often();
+  other.get();
+  EXPECT_EQ(Describe().sessions_size(), 0) << Log();
+  EXPECT_TRUE(Open().ok()) << "the devices are free";
 }
 
 // A program that trains twice in a row must not meet its own last session.
