@@ -95,8 +95,12 @@ class Backward {
 
 std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Value> xs) {
   std::vector<bool> depends(static_cast<size_t>(graph.num_nodes()));
-  for (const Value& x : xs) depends[x.node_id()] = true;
-  for (int id = 0; id < graph.num_nodes(); ++id) {
+  int first = graph.num_nodes();
+  for (const Value& x : xs) {
+    depends[x.node_id()] = true;
+    first = std::min(first, x.node_id());
+  }
+  for (int id = first; id < graph.num_nodes(); ++id) {
     depends[id] = depends[id] || TakesPart(graph.node(id), depends);
   }
   return depends;
@@ -105,6 +109,14 @@ std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Value> xs) {
 void ExtendDependsOn(const Graph& graph, std::vector<bool>& depends) {
   for (int id = static_cast<int>(depends.size()); id < graph.num_nodes(); ++id) {
     depends.push_back(TakesPart(graph.node(id), depends));
+  }
+}
+
+void AddDependsOn(const Graph& graph, Value x, std::vector<bool>& depends) {
+  if (depends[x.node_id()]) return;
+  depends[x.node_id()] = true;
+  for (int id = x.node_id() + 1; id < graph.num_nodes(); ++id) {
+    depends[id] = depends[id] || TakesPart(graph.node(id), depends);
   }
 }
 

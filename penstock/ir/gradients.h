@@ -22,5 +22,8 @@ std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value>
 std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Value> xs);
 // Extends `depends`, which has the graph's first nodes, to the nodes that were added since.
 void ExtendDependsOn(const Graph& graph, std::vector<bool>& depends);
+// Makes `depends`, which has all of the graph's nodes, that of one more x. Costs no more than a
+// visit of the nodes after it.
+void AddDependsOn(const Graph& graph, Value x, std::vector<bool>& depends);
 
 }  // namespace penstock::ir

@@ -143,5 +143,22 @@ TEST(Gradients, AreDeterministic) {
   EXPECT_EQ(text(), text());
 }
 
+// Whatever the order in which the xs are added, and also where one x depends on another.
+TEST(Gradients, DependenceOnOneMoreXIsThatOnAll) {
+  Graph graph("dependence");
+  Values values{graph.Parameter({DType::kF32, {}}, "a"), graph.Parameter({DType::kF32, {}}, "b")};
+  for (int i = 0; i < 30; ++i) {
+    const Value &x = values[values.size() - 1], &y = values[i * 7 % values.size()];
+    values.push_back(i % 5 == 4 ? StopGradient(y) : i % 3 == 0 ? x * y : Tanh(y));
+  }
+  std::vector<bool> depends(graph.num_nodes());
+  Values xs;
+  for (const int i : {20, 3, 31, 0, 14, 1}) {
+    xs.push_back(values[i]);
+    AddDependsOn(graph, values[i], depends);
+    EXPECT_EQ(depends, DependsOn(graph, xs)) << i;
+  }
+}
+
 }  // namespace gradients_test
 }  // namespace penstock::ir

@@ -278,30 +278,38 @@ class LayoutPass {
     return made.empty() ? Value() : made[0];
   }
 
+  // The extents of more than one element.
+  static Ints LongAxes(const Shape& shape) {
+    Ints extents;
+    for (int64_t extent : shape) {
+      if (extent != 1) extents.push_back(extent);
+    }
+    return extents;
+  }
+
+  // The operand, or what reshapes that only add axes of extent 1 made it from.
+  Value SourceOfBroadcast(const Node& node) const {
+    Value source = node.operands[0];
+    const Ints extents = LongAxes(source.shape());
+    while (absl::string_view(Source(source).node().op->name) == "stablehlo.reshape") {
+      const Value inner = Source(Source(source).node().operands[0]);
+      if (LongAxes(inner.shape()) != extents || IsUnvisited(inner)) break;
+      source = inner;
+    }
+    return source;
+  }
+
   // The operand's axes of more than one element, spread over the axes of the result.
   Value MakeBroadcast(const Node& node, const Layout& layout) {
     const Shape& shape = node.results[0].shape;
     const Layout inverse = Inverse(Full(layout, shape.rank()));
-    Value source = node.operands[0];
-    Ints targets = node.attributes.Get<Ints>("axes");  // by axis of the source
-    std::vector<std::pair<int64_t, int>> kept;         // physical axis of the result, source's axis
-    Ints extents;
-    for (int i = 0; i < source.rank(); ++i) {
-      if (source.shape().dim(i) == 1) continue;
-      kept.push_back({inverse[targets[i]], i});
-      extents.push_back(source.shape().dim(i));
+    const Ints& targets = node.attributes.Get<Ints>("axes");  // by axis of the operand
+    std::vector<std::pair<int64_t, int>> kept;  // physical axis of the result, operand's axis
+    for (int i = 0; i < node.operands[0].rank(); ++i) {
+      if (node.operands[0].shape().dim(i) != 1) kept.push_back({inverse[targets[i]], i});
     }
-    // What a reshape that only adds axes of extent 1 was made from.
-    while (absl::string_view(Source(source).node().op->name) == "stablehlo.reshape") {
-      const Value inner = Source(Source(source).node().operands[0]);
-      Ints of_inner;
-      for (int64_t extent : inner.shape()) {
-        if (extent != 1) of_inner.push_back(extent);
-      }
-      if (of_inner != extents || IsUnvisited(inner)) break;
-      source = inner;
-    }
-    Value vector = Reshape(In(source, {}), Shape(extents));
+    const Ints extents = LongAxes(node.operands[0].shape());
+    Value vector = Reshape(In(SourceOfBroadcast(node), {}), Shape(extents));
     Layout order(kept.size());
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(),
@@ -310,6 +318,14 @@ class LayoutPass {
     Axes axes;
     for (int64_t i : order) axes.push_back(kept[i].first);
     return BroadcastInDim(vector, Permuted(shape, layout), axes);
+  }
+
+  // Broadcasts may be a long chain. Where one is visited, that from which it will be made is made, so
+  // that MakeBroadcast need not walk down the chain by recursion.
+  void PrepareBroadcast(const Node& node) {
+    if (absl::string_view(node.op->name) != "stablehlo.broadcast_in_dim") return;
+    const Value source = Source(SourceOfBroadcast(node));
+    if (IsFlexible(source.node())) In(source, {});
   }
 
   bool IsUnvisited(const Value& value) const {
@@ -341,6 +357,7 @@ class LayoutPass {
     const absl::string_view name = node.op->name;
     if (IsFlexible(node)) {
       places_[id].resize(1);
+      PrepareBroadcast(node);
     } else if (name == "stablehlo.transpose") {
       VisitTranspose(id);
     } else if (const auto layouts = LayoutsOfConvolution(node); layouts.has_value()) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include <gtest/gtest.h>
 
+#include "penstock/base/testing/small_stack.h"
 #include "penstock/ir/gradients.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
@@ -239,6 +240,19 @@ TEST(LayoutTest, RandomGraphs) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     program.ExpectSame(results, 2e-3);
   }
+}
+
+// Broadcasts are made where they are read: not by recursion over a chain of any length.
+TEST(LayoutTest, TakesALongChainOfBroadcasts) {
+  Graph graph("chain");
+  Value x = graph.Parameter({DType::kF32, {2}}, "x");
+  for (int i = 0; i < 20000; ++i) x = BroadcastInDim(x, {2}, {0});
+  graph.SetResults({x + 1});
+  base::OnSmallStack([&] {
+    const auto last = ChannelsLast(graph);
+    EXPECT_TRUE(last->status().ok()) << last->status();
+    EXPECT_EQ(last->results()[0].type(), graph.results()[0].type());
+  });
 }
 
 }  // namespace penstock::ir::layout_test
