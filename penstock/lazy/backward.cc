@@ -145,10 +145,26 @@ class Differentiation {
 
   // By node: whether gradients go on from it to a leaf, or to one of the targets if there are any:
   // as in PyTorch, nothing else is differentiated, and freed, then.
-  std::vector<bool> Leads(Segment& segment) {
+  const std::vector<bool>& Leads(Segment& segment) {
     if (targets_.empty()) return segment.Reached();
-    const auto known = leads_.find(segment.serial);
-    if (known != leads_.end()) return known->second;
+    // The segments to which gradients go from here may be a long chain: the oldest ones first.
+    std::vector<Segment*> waiting{&segment};
+    while (!waiting.empty()) {
+      Segment& at = *waiting.back();
+      const size_t count = waiting.size();
+      for (const Segment::Identity& identity : at.identities) {
+        if (identity.origin == nullptr || leads_.contains(identity.origin->serial)) continue;
+        waiting.push_back(identity.origin.get());
+      }
+      if (waiting.size() > count) continue;
+      waiting.pop_back();
+      if (!leads_.contains(at.serial)) FindLeads(at);
+    }
+    return leads_.at(segment.serial);
+  }
+
+  // If the leads of the segments before it are known, without recursion.
+  void FindLeads(Segment& segment) {
     Values ends;
     for (const auto& target : targets_) {
       if (const Value x = ValueIn(segment, *target); x.valid()) ends.push_back(x);
@@ -157,7 +173,7 @@ class Differentiation {
       const Segment::Identity identity = segment.identities[i];
       if (LeadsOn(segment, identity)) ends.push_back(identity.value);
     }
-    return leads_[segment.serial] = ir::DependsOn(segment.graph, ends);
+    leads_[segment.serial] = ir::DependsOn(segment.graph, ends);
   }
 
   // Whether gradients that leave the graph by this identity go on to a target. Where what was freed

@@ -199,7 +199,7 @@ Tensor RecordView(absl::string_view name, const Tensor& x, SourceLocation where,
   Operation operation(name, inputs, where);
   if (!operation.Begin()) return Tensor();
   auto view = std::make_shared<TensorImpl>();
-  view->parent = x.impl();
+  view->SetParent(x.impl());
   view->device = x.impl()->device;
   view->name = std::string(name);
   view->forward = std::move(forward);

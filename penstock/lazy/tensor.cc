@@ -30,6 +30,45 @@ std::string Device::ToString() const {
   return valid() ? absl::StrCat("xla:", index_) : "an invalid device";
 }
 
+// ---- TensorImpl ----
+
+void ReleaseInLoop(std::shared_ptr<void> owned) {
+  if (owned == nullptr) return;
+  thread_local std::vector<std::shared_ptr<void>>* outer = nullptr;  // of a call under way
+  if (outer != nullptr) {
+    outer->push_back(std::move(owned));
+    return;
+  }
+  std::vector<std::shared_ptr<void>> waiting;
+  outer = &waiting;
+  owned.reset();
+  while (!waiting.empty()) {
+    owned = std::move(waiting.back());
+    waiting.pop_back();
+    owned.reset();
+  }
+  outer = nullptr;
+}
+
+TensorImpl::~TensorImpl() {
+  ReleaseInLoop(std::move(parent));
+  ReleaseInLoop(std::move(grad));
+  ReleaseInLoop(std::move(origin));
+}
+
+void TensorImpl::SetParent(std::shared_ptr<TensorImpl> of) {
+  view_root_ = &of->root();
+  parent = std::move(of);
+}
+
+bool TensorImpl::requires_grad() const {
+  const TensorImpl* at = this;
+  for (; !at->leaf_requires_grad && at->is_view(); at = at->parent.get()) {
+    if (at->detached || !base::IsFloat(at->dtype)) return false;
+  }
+  return at->leaf_requires_grad || at->history;
+}
+
 // ---- Type and place ----
 
 std::string Describe(const TensorImpl& impl) {
@@ -134,9 +173,14 @@ void Tensor::set_grad(const Tensor& grad) {
 }
 
 Tensor Tensor::detach() const {
-  return RecordView(
-      "detach", *this, {}, [](ir::Value x) { return x; },
+  // A tensor that is detached in each step must not become a chain of as many views.
+  Tensor of = *this;
+  while (of.defined() && of.impl_->detached && of.impl_->whole) of = Tensor(of.impl_->parent);
+  const Tensor made = RecordView(
+      "detach", of, {}, [](ir::Value x) { return x; },
       [](ir::Value, ir::Value updated) { return updated; }, /*detached=*/true);
+  if (made.defined()) made.impl_->whole = true;
+  return made;
 }
 
 Tensor& Tensor::detach_() {

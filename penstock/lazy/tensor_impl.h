@@ -64,6 +64,7 @@ class TensorImpl : public std::enable_shared_from_this<TensorImpl> {
   std::function<ir::Value(ir::Value parent)> forward;
   std::function<ir::Value(ir::Value parent, ir::Value update)> update;
   bool detached = false;                  // without the parent's history
+  bool whole = false;                     // of all elements of the parent, in its shape
   std::shared_ptr<DeviceData> view_data;  // a copy of the contents, for reads
   uint64_t view_data_version = 0;
 
@@ -72,15 +73,28 @@ class TensorImpl : public std::enable_shared_from_this<TensorImpl> {
   std::shared_ptr<TensorImpl> grad;
   Cached plain, differentiable;
 
+  TensorImpl() = default;
+  ~TensorImpl();
+  TensorImpl(const TensorImpl&) = delete;
+  TensorImpl& operator=(const TensorImpl&) = delete;
+
+  // Makes this a view of a tensor, before anything is done with it.
+  void SetParent(std::shared_ptr<TensorImpl> of);
+
   bool is_view() const { return parent != nullptr; }
-  TensorImpl& root() { return is_view() ? parent->root() : *this; }
-  bool requires_grad() const {
-    if (leaf_requires_grad) return true;
-    return is_view() ? !detached && base::IsFloat(dtype) && parent->requires_grad() : history;
-  }
+  TensorImpl& root() { return is_view() ? *view_root_ : *this; }
+  bool requires_grad() const;
   bool is_leaf() const { return leaf_requires_grad || !requires_grad(); }
   ir::TensorType type() const { return {dtype, shape}; }
+
+ private:
+  TensorImpl* view_root_ = nullptr;  // of a view; its parents keep it
 };
+
+// Releases what a destructor owns. Histories and views are chains that may have a million links, of
+// which each owns the next, and a destructor that called the next one's would need a million stack
+// frames: a call within another one's destructor leaves the work to that one's loop.
+void ReleaseInLoop(std::shared_ptr<void> owned);
 
 // "f32[32,10] on xla:0"
 std::string Describe(const TensorImpl& impl);

@@ -24,6 +24,10 @@ uint64_t NextSerial() {
 
 Segment::Segment(int num_replicas) : serial(NextSerial()), graph("lazy_step", num_replicas) {}
 
+Segment::~Segment() {
+  for (Identity& identity : identities) ReleaseInLoop(std::move(identity.origin));
+}
+
 void Segment::Restart() {
   serial = NextSerial();
   graph.Restart();
@@ -87,15 +91,9 @@ ir::Value Segment::Parameter(const std::shared_ptr<DeviceData>& contents) {
 }
 
 void Segment::AddIdentity(Identity identity) {
-  const int id = identity.value.node_id();
-  identities.push_back(std::move(identity));
   ir::ExtendDependsOn(graph, reached_);
-  if (reached_[id]) return;
-  reached_[id] = true;
-  if (id + 1 == graph.num_nodes()) return;
-  ir::Values values;
-  for (const Identity& other : identities) values.push_back(other.value);
-  reached_ = ir::DependsOn(graph, values);
+  ir::AddDependsOn(graph, identity.value, reached_);
+  identities.push_back(std::move(identity));
 }
 
 const std::vector<bool>& Segment::Reached() {
@@ -130,39 +128,62 @@ ir::Value Trace::RootValue(TensorImpl& root) {
 }
 
 ir::Value Trace::Plain(TensorImpl& impl) {
-  if (IsCurrent(impl.plain, impl)) return impl.plain.value;
+  // The views between the tensor and the nearest one whose value is known, or the root.
+  std::vector<TensorImpl*> views;
+  TensorImpl* at = &impl;
+  for (; at->is_view() && !IsCurrent(at->plain, *at); at = at->parent.get()) views.push_back(at);
   ir::Value value;
-  if (impl.is_view()) {
-    value = Plain(*impl.parent);
-    if (value.valid()) value = impl.forward(value);
+  if (IsCurrent(at->plain, *at)) {
+    value = at->plain.value;
   } else {
-    value = RootValue(impl);
-    if (impl.history && impl.segment == segment_) value = ir::StopGradient(value);
+    value = RootValue(*at);
+    if (at->history && at->segment == segment_) value = ir::StopGradient(value);
+    KeepValue(at->plain, *at, value);
   }
-  if (value.valid()) impl.plain = {segment_->serial, impl.root().version, value};
+  for (; !views.empty() && value.valid(); views.pop_back()) {
+    at = views.back();
+    value = at->forward(value);
+    KeepValue(at->plain, *at, value);
+  }
   return value;
 }
 
 ir::Value Trace::Differentiable(TensorImpl& impl) {
   if (!impl.requires_grad()) return Plain(impl);
-  if (IsCurrent(impl.differentiable, impl)) return impl.differentiable.value;
-  ir::Value value;
-  if (impl.leaf_requires_grad) {
-    value = MakeIdentity(impl, Plain(impl));
-  } else if (impl.is_view()) {
-    const ir::Value parent = Differentiable(*impl.parent);
-    if (parent.valid()) value = impl.forward(parent);
-    if (value.valid() && value.node_id() == parent.node_id()) value = PassThrough(value);
-    if (value.valid()) {
-      segment_->views[&impl] = {impl.weak_from_this(), impl.root().version, value};
-    }
-  } else if (impl.segment == segment_) {
-    value = impl.value;
-  } else {
-    value = MakeIdentity(impl, RootValue(impl));
+  // The views between the tensor and the nearest one whose value is known, a leaf, or the root. They
+  // have its history, because the tensor has.
+  std::vector<TensorImpl*> views;
+  TensorImpl* at = &impl;
+  while (at->is_view() && !at->leaf_requires_grad && !IsCurrent(at->differentiable, *at)) {
+    views.push_back(at);
+    at = at->parent.get();
   }
-  if (value.valid()) impl.differentiable = {segment_->serial, impl.root().version, value};
+  ir::Value value;
+  if (IsCurrent(at->differentiable, *at)) {
+    value = at->differentiable.value;
+  } else {
+    if (at->leaf_requires_grad) {
+      value = MakeIdentity(*at, Plain(*at));
+    } else if (at->segment == segment_) {
+      value = at->value;
+    } else {
+      value = MakeIdentity(*at, RootValue(*at));
+    }
+    KeepValue(at->differentiable, *at, value);
+  }
+  for (; !views.empty() && value.valid(); views.pop_back()) {
+    at = views.back();
+    const ir::Value parent = value;
+    value = at->forward(parent);
+    if (value.valid() && value.node_id() == parent.node_id()) value = PassThrough(value);
+    if (value.valid()) segment_->views[at] = {at->weak_from_this(), at->root().version, value};
+    KeepValue(at->differentiable, *at, value);
+  }
   return value;
+}
+
+void Trace::KeepValue(TensorImpl::Cached& cached, TensorImpl& impl, ir::Value value) {
+  if (value.valid()) cached = {segment_->serial, impl.root().version, value};
 }
 
 ir::Value Trace::MakeIdentity(TensorImpl& impl, ir::Value value) {
@@ -218,35 +239,38 @@ std::shared_ptr<TensorImpl> Trace::MakeRoot(ir::Value value, bool history, absl:
 }
 
 void Trace::Assign(const std::shared_ptr<TensorImpl>& impl, ir::Value value, bool history) {
-  if (!value.valid()) return;
-  if (!impl->is_view()) return SetRoot(impl, value, history);
-  TensorImpl& parent = *impl->parent;
-  if (impl->detached) return AssignPlain(impl, history ? ir::StopGradient(value) : value);
-  const ir::Value before = Differentiable(parent);
-  if (!before.valid()) return;
-  const int first_new = graph().num_nodes();
-  ir::Value updated = impl->update(before, value);
-  history = history || parent.requires_grad();
-  if (history) updated = Own(updated, first_new);
-  Assign(impl->parent, updated, history);
+  const std::shared_ptr<TensorImpl>* at = &impl;
+  for (; value.valid() && (*at)->is_view(); at = &(*at)->parent) {
+    if ((*at)->detached) return AssignPlain(*at, history ? ir::StopGradient(value) : value);
+    TensorImpl& parent = *(*at)->parent;
+    const ir::Value before = Differentiable(parent);
+    if (!before.valid()) return;
+    const int first_new = graph().num_nodes();
+    value = (*at)->update(before, value);
+    history = history || parent.requires_grad();
+    if (history) value = Own(value, first_new);
+  }
+  if (value.valid()) SetRoot(*at, value, history);
 }
 
 void Trace::AssignPlain(const std::shared_ptr<TensorImpl>& impl, ir::Value value) {
-  if (!value.valid()) return;
-  if (impl->is_view()) {
-    const ir::Value before = Plain(*impl->parent);
-    if (before.valid()) AssignPlain(impl->parent, impl->update(before, value));
-    return;
+  const std::shared_ptr<TensorImpl>* at = &impl;
+  for (; value.valid() && (*at)->is_view(); at = &(*at)->parent) {
+    const ir::Value before = Plain(*(*at)->parent);
+    if (!before.valid()) return;
+    value = (*at)->update(before, value);
   }
-  if (!impl->history) return SetRoot(impl, value, false);
+  if (!value.valid()) return;
+  const std::shared_ptr<TensorImpl>& root = *at;
+  if (!root->history) return SetRoot(root, value, false);
   // The new contents with the old history.
   const ir::Values both = ir::CustomGradient(
-      {Differentiable(*impl), value},
+      {Differentiable(*root), value},
       [](ir::Graph&, const ir::Values& in) -> ir::Values { return {in[1]}; },
       [](ir::Graph&, const ir::BackwardIn& in) -> ir::Values {
         return {in.cotangents[0], ir::Value()};
       });
-  if (!both.empty()) SetRoot(impl, both[0], true);
+  if (!both.empty()) SetRoot(root, both[0], true);
 }
 
 void Trace::Detach(TensorImpl& root) {

@@ -27,6 +27,7 @@ namespace penstock::lazy {
 // A graph with the buffers of its parameters.
 struct Segment {
   explicit Segment(int num_replicas);
+  ~Segment();
 
   // Makes this a new, empty segment, whose graph expects the same program as before. Nothing refers
   // to the old one any longer.
@@ -144,6 +145,8 @@ class Trace {
   }
   // A root's value in the open segment.
   ir::Value RootValue(TensorImpl& root);
+  // Makes a value, if it is valid, that which `cached` of the tensor has for the open segment.
+  void KeepValue(TensorImpl::Cached& cached, TensorImpl& impl, ir::Value value);
   ir::Value MakeIdentity(TensorImpl& impl, ir::Value value);
   void SetRoot(const std::shared_ptr<TensorImpl>& root, ir::Value value, bool history);
   void AddPending(const std::shared_ptr<TensorImpl>& root);
