@@ -69,11 +69,15 @@ struct ConvolutionLayouts {
   Layout operands[2], result;
 };
 
+bool IsKernelGradient(const Node& node) {
+  return absl::string_view(node.op->name) == "penstock.convolution_kernel_gradient";
+}
+
 std::optional<ConvolutionLayouts> LayoutsOfConvolution(const Node& node) {
   const absl::string_view name = node.op->name;
   const bool forward = name == "stablehlo.convolution",
              input_gradient = name == "penstock.convolution_input_gradient",
-             kernel_gradient = name == "penstock.convolution_kernel_gradient";
+             kernel_gradient = IsKernelGradient(node);
   if (!forward && !input_gradient && !kernel_gradient) return std::nullopt;
   const auto layout = [&](const char* which, bool kernel) {
     const Ints& flat = node.attributes.Get<Ints>(which);  // batch, feature (or in, out), spatial
@@ -414,6 +418,9 @@ class LayoutPass {
     }
     Emit(id, {In(node.operands[0], layouts.operands[0]), In(node.operands[1], layouts.operands[1])},
          std::move(attributes), layouts.result);
+    if (IsKernelGradient(node) && !layouts.result.empty() && !places_[id].empty()) {
+      places_[id] = {{Moved(places_[id][0].value, layouts.result, {}), {}}};
+    }
   }
 
   static std::vector<int> AllOperands(const Node& node) {

@@ -10,7 +10,9 @@
 // layout in which they are read, and only an operation that depends on the order of the elements
 // gets the written one. So a network of convolutions has a transposition at its input and one
 // before a reshape of its last feature map, in the forward pass and in the backward pass, and none
-// between. Transpositions that only move axes of extent 1 become reshapes.
+// between. Transpositions that only move axes of extent 1 become reshapes. A kernel is transposed
+// where a convolution reads it, and its gradient where it is made, as optimizers compute in the
+// kernel's own layout: a compiler or a kernel that reads and writes that layout needs neither.
 #pragma once
 
 #include <memory>

@@ -11,6 +11,7 @@
 #include "penstock/ir/gradients.h"
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
+#include "penstock/ir/rewrite.h"
 #include "penstock/ir/stablehlo.h"
 #include "penstock/ir/testing/checks.h"
 #include "penstock/ir/testing/run.h"
@@ -240,6 +241,26 @@ TEST(LayoutTest, RandomGraphs) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     program.ExpectSame(results, 2e-3);
   }
+}
+
+// The optimizer computes in the order of the parameter, and a kernel may write the gradient in it.
+TEST(LayoutTest, KernelGradientsHaveTheOrderOfTheKernel) {
+  Program program;
+  const Value x = program.Input({2, 16, 8, 8}, 1), w = program.Input({8, 16, 3, 3}, 2);
+  const Value y = Convolution(x, w, Nchw(1, 1));
+  const Value gradient = Gradients(y, {w}, program.Input(y.shape(), 3))[0];
+  const Values results{ReduceSum(Square(gradient)), w - gradient * 0.1};
+  program.ExpectSame(results);
+  const auto last = ChannelsLast(program.graph());
+  int transposed = 0;
+  for (int id = 0; id < last->num_nodes(); ++id) {
+    for (const Value& operand : last->node(id).operands) {
+      if (OpName(operand.node()) != "penstock.convolution_kernel_gradient") continue;
+      EXPECT_EQ(OpName(last->node(id)), "stablehlo.transpose");
+      ++transposed;
+    }
+  }
+  EXPECT_EQ(transposed, 1);
 }
 
 // Broadcasts are made where they are read: not by recursion over a chain of any length.

@@ -67,7 +67,9 @@ memory::dims KernelDims(const ConvolutionShape& s) {
 
 memory::desc KernelDesc(const ConvolutionShape& s, memory::data_type type) {
   return {KernelDims(s), type,
-          s.groups == 1 ? memory::format_tag::hwio : memory::format_tag::hwigo};
+          s.filters_first ? s.groups == 1 ? memory::format_tag::oihw : memory::format_tag::goihw
+          : s.groups == 1 ? memory::format_tag::hwio
+                          : memory::format_tag::hwigo};
 }
 
 memory::desc BiasDesc(const ConvolutionShape& s) {
@@ -259,9 +261,10 @@ int64_t PiecesOf(const ConvolutionShape& shape, int64_t max_pieces) {
 
 using Pair = ffi::Span<const int64_t>;
 
-ffi::Error Run(Direction direction, ffi::ThreadPool& pool, const ffi::AnyBuffer& a,
-               const ffi::AnyBuffer& b, const ffi::AnyBuffer* bias, const ffi::AnyBuffer& result,
-               Pair dilation, int64_t groups, Pair low, Pair strides) {
+ffi::Error Run(Direction direction, bool filters_first, ffi::ThreadPool& pool,
+               const ffi::AnyBuffer& a, const ffi::AnyBuffer& b, const ffi::AnyBuffer* bias,
+               const ffi::AnyBuffer& result, Pair dilation, int64_t groups, Pair low,
+               Pair strides) {
   const ffi::AnyBuffer& input = direction == Direction::kInputGradient ? result : a;
   const ffi::AnyBuffer& kernel = direction == Direction::kKernelGradient ? result : b;
   const ffi::AnyBuffer& output = direction == Direction::kForward         ? result
@@ -280,12 +283,13 @@ ffi::Error Run(Direction direction, ffi::ThreadPool& pool, const ffi::AnyBuffer&
                 .filters = o[3],
                 .groups = groups,
                 .input = {i[1], i[2]},
-                .kernel = {k[0], k[1]},
+                .kernel = {k[filters_first ? 2 : 0], k[filters_first ? 3 : 1]},
                 .output = {o[1], o[2]},
                 .strides = {strides[0], strides[1]},
                 .low = {low[0], low[1]},
                 .dilation = {dilation[0], dilation[1]},
-                .bias = bias != nullptr},
+                .bias = bias != nullptr,
+                .filters_first = filters_first},
       .a = a.untyped_data(),
       .b = b.untyped_data(),
       .bias = bias == nullptr ? nullptr : bias->untyped_data(),
@@ -297,24 +301,27 @@ ffi::Error Run(Direction direction, ffi::ThreadPool& pool, const ffi::AnyBuffer&
       return RunWinograd(pool, call.shape, {call.a, call.b, call.bias, call.out});
     }
     const OneThread one_thread;
-    if (IsForPointwise(call.shape)) return RunPointwise(pool, call.shape, call.a, call.b, call.out);
+    if (IsForPointwise(call.shape) && !filters_first)
+      return RunPointwise(pool, call.shape, call.a, call.b, call.out);
     call.pieces = PiecesOf(call.shape, MaxPieces(pool));
     return direction == Direction::kKernelGradient ? RunOverSums(pool, call)
                                                    : RunOverExamples(pool, call);
   });
 }
 
-template <Direction kDirection>
+template <Direction kDirection, bool kFiltersFirst>
 ffi::Error Convolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
                        ffi::Result<ffi::AnyBuffer> out, Pair dilation, int64_t groups, Pair low,
                        Pair strides) {
-  return Run(kDirection, pool, a, b, nullptr, *out, dilation, groups, low, strides);
+  return Run(kDirection, kFiltersFirst, pool, a, b, nullptr, *out, dilation, groups, low, strides);
 }
 
+template <bool kFiltersFirst>
 ffi::Error BiasedConvolution(ffi::ThreadPool pool, ffi::AnyBuffer a, ffi::AnyBuffer b,
                              ffi::AnyBuffer bias, ffi::Result<ffi::AnyBuffer> out, Pair dilation,
                              int64_t groups, Pair low, Pair strides) {
-  return Run(Direction::kForward, pool, a, b, &bias, *out, dilation, groups, low, strides);
+  return Run(Direction::kForward, kFiltersFirst, pool, a, b, &bias, *out, dilation, groups, low,
+             strides);
 }
 
 // Attributes after the buffers.
@@ -331,15 +338,43 @@ auto Operands() {
   return ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Arg<ffi::AnyBuffer>().Arg<ffi::AnyBuffer>();
 }
 
-#define PENSTOCK_CONVOLUTION(name, direction)          \
-  XLA_FFI_DEFINE_HANDLER(name, Convolution<direction>, \
+#define PENSTOCK_CONVOLUTION(name, direction, filters_first)            \
+  XLA_FFI_DEFINE_HANDLER(name, (Convolution<direction, filters_first>), \
                          WithAttributes(Operands().Ret<ffi::AnyBuffer>()))
+#define PENSTOCK_BIASED_CONVOLUTION(name, filters_first)         \
+  XLA_FFI_DEFINE_HANDLER(name, BiasedConvolution<filters_first>, \
+                         WithAttributes(Operands().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>()))
 
-PENSTOCK_CONVOLUTION(kForwardHandler, Direction::kForward);
-PENSTOCK_CONVOLUTION(kInputGradientHandler, Direction::kInputGradient);
-PENSTOCK_CONVOLUTION(kKernelGradientHandler, Direction::kKernelGradient);
-XLA_FFI_DEFINE_HANDLER(kBiasedHandler, BiasedConvolution,
-                       WithAttributes(Operands().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>()));
+PENSTOCK_CONVOLUTION(kForwardHandler, Direction::kForward, false);
+PENSTOCK_CONVOLUTION(kInputGradientHandler, Direction::kInputGradient, false);
+PENSTOCK_CONVOLUTION(kKernelGradientHandler, Direction::kKernelGradient, false);
+PENSTOCK_BIASED_CONVOLUTION(kBiasedHandler, false);
+PENSTOCK_CONVOLUTION(kForwardOihwHandler, Direction::kForward, true);
+PENSTOCK_CONVOLUTION(kInputGradientOihwHandler, Direction::kInputGradient, true);
+PENSTOCK_CONVOLUTION(kKernelGradientOihwHandler, Direction::kKernelGradient, true);
+PENSTOCK_BIASED_CONVOLUTION(kBiasedOihwHandler, true);
+
+// What a program calls.
+struct Target {
+  const char* name;
+  Direction direction;
+  bool bias, filters_first;
+  XLA_FFI_Handler* handler;
+};
+
+constexpr Target kTargets[] = {
+    {"penstock.convolution", Direction::kForward, false, false, kForwardHandler},
+    {"penstock.convolution_input_gradient", Direction::kInputGradient, false, false,
+     kInputGradientHandler},
+    {"penstock.convolution_kernel_gradient", Direction::kKernelGradient, false, false,
+     kKernelGradientHandler},
+    {"penstock.convolution_bias", Direction::kForward, true, false, kBiasedHandler},
+    {"penstock.convolution_oihw", Direction::kForward, false, true, kForwardOihwHandler},
+    {"penstock.convolution_input_gradient_oihw", Direction::kInputGradient, false, true,
+     kInputGradientOihwHandler},
+    {"penstock.convolution_kernel_gradient_oihw", Direction::kKernelGradient, false, true,
+     kKernelGradientOihwHandler},
+    {"penstock.convolution_bias_oihw", Direction::kForward, true, true, kBiasedOihwHandler}};
 
 // Whether a column of the kernel reads only padding.
 bool HasColumnOfPadding(const ConvolutionShape& s) {
@@ -385,47 +420,73 @@ bool HasFastConvolution(const ConvolutionShape& shape) {
   }
 }
 
-const char* ConvolutionTarget(Direction direction) {
-  switch (direction) {
-    case Direction::kForward:
-      return "penstock.convolution";
-    case Direction::kInputGradient:
-      return "penstock.convolution_input_gradient";
-    case Direction::kKernelGradient:
-      return "penstock.convolution_kernel_gradient";
+const char* ConvolutionTarget(const ConvolutionShape& shape) {
+  for (const Target& target : kTargets) {
+    if (target.direction == shape.direction && target.bias == shape.bias &&
+        target.filters_first == shape.filters_first) {
+      return target.name;
+    }
   }
   return "";
 }
 
+// The matrix product would write its columns as rows.
+bool HasFiltersFirst(const ConvolutionShape& shape) { return !IsForPointwise(shape); }
+
 std::vector<runtime::Kernel> ConvolutionKernels() {
-  return {{ConvolutionTarget(Direction::kForward), reinterpret_cast<void*>(+kForwardHandler)},
-          {ConvolutionTarget(Direction::kInputGradient),
-           reinterpret_cast<void*>(+kInputGradientHandler)},
-          {ConvolutionTarget(Direction::kKernelGradient),
-           reinterpret_cast<void*>(+kKernelGradientHandler)},
-          {kBiasedConvolutionTarget, reinterpret_cast<void*>(+kBiasedHandler)}};
+  std::vector<runtime::Kernel> kernels;
+  for (const Target& target : kTargets) {
+    kernels.push_back({target.name, reinterpret_cast<void*>(target.handler)});
+  }
+  return kernels;
 }
 
+namespace {
+
+// For each position of the output and of the kernel, over the input channels of a group: 2 N OH OW
+// KH KW CI CO. `output` and `kernel`: the tensors in these roles; the kernel's filters are its
+// first or its last axis.
+template <bool kFiltersFirst>
+double Flops(const ir::TensorType& output, const ir::TensorType& kernel) {
+  const int64_t filters = kernel.shape.rank() == 4 ? kernel.shape.dim(kFiltersFirst ? 0 : 3) : 0;
+  if (filters == 0) return 0.0;
+  return 2 * static_cast<double>(output.shape.num_elements()) *
+         static_cast<double>(kernel.shape.num_elements() / filters);
+}
+
+template <bool kFiltersFirst>
+KernelCost CostOf(const Target& target) {
+  if (target.bias) {
+    return {target.name, 3, [](const KernelCall& call) {
+              return Flops<kFiltersFirst>(call.results[0], call.operands[1]) +
+                     static_cast<double>(call.results[0].shape.num_elements());
+            }};
+  }
+  switch (target.direction) {
+    case Direction::kForward:
+      return {target.name, 2, [](const KernelCall& call) {
+                return Flops<kFiltersFirst>(call.results[0], call.operands[1]);
+              }};
+    case Direction::kInputGradient:
+      return {target.name, 2, [](const KernelCall& call) {
+                return Flops<kFiltersFirst>(call.operands[0], call.operands[1]);
+              }};
+    case Direction::kKernelGradient:
+      return {target.name, 2, [](const KernelCall& call) {
+                return Flops<kFiltersFirst>(call.operands[1], call.results[0]);
+              }};
+  }
+  return {};
+}
+
+}  // namespace
+
 std::vector<KernelCost> ConvolutionCosts() {
-  // For each position of the output and of the kernel, over the input channels of a group: 2 N OH OW
-  // KH KW CI CO. `output` and `kernel`: the tensors in these roles.
-  static constexpr auto kFlops = [](const ir::TensorType& output, const ir::TensorType& kernel) {
-    const int64_t filters = kernel.shape.rank() == 4 ? kernel.shape.dim(3) : 0;
-    if (filters == 0) return 0.0;
-    return 2 * static_cast<double>(output.shape.num_elements()) *
-           static_cast<double>(kernel.shape.num_elements() / filters);
-  };
-  return {{ConvolutionTarget(Direction::kForward), 2,
-           [](const KernelCall& call) { return kFlops(call.results[0], call.operands[1]); }},
-          {kBiasedConvolutionTarget, 3,
-           [](const KernelCall& call) {
-             return kFlops(call.results[0], call.operands[1]) +
-                    static_cast<double>(call.results[0].shape.num_elements());
-           }},
-          {ConvolutionTarget(Direction::kInputGradient), 2,
-           [](const KernelCall& call) { return kFlops(call.operands[0], call.operands[1]); }},
-          {ConvolutionTarget(Direction::kKernelGradient), 2,
-           [](const KernelCall& call) { return kFlops(call.operands[1], call.results[0]); }}};
+  std::vector<KernelCost> costs;
+  for (const Target& target : kTargets) {
+    costs.push_back(target.filters_first ? CostOf<true>(target) : CostOf<false>(target));
+  }
+  return costs;
 }
 
 }  // namespace penstock::kernels

@@ -89,12 +89,47 @@ ir::Attributes AttributesOf(const ConvolutionShape& shape) {
           {"strides", Ints(shape.strides.begin(), shape.strides.end())}};
 }
 
+// Whether `node` transposes with this permutation.
+bool Transposes(const Node& node, const Ints& permutation) {
+  return OpName(node) == "stablehlo.transpose" &&
+         node.attributes.Get<Ints>("permutation") == permutation;
+}
+
+// Makes the call read a kernel of PyTorch's order, OIHW, where it is instead of a copy as HWIO.
+void ReadFiltersFirst(const Rewriter& r, const Node& node, ConvolutionShape& shape,
+                      Values& operands) {
+  const Node& kernel = node.operands[1].node();
+  if (!Transposes(kernel, {2, 3, 1, 0}) || !HasFiltersFirst(shape)) return;
+  operands[1] = r.Replacement(kernel.operands[0]);
+  shape.filters_first = true;
+}
+
 template <Direction kDirection>
 Values LowerConvolution(Rewriter& r, int id) {
   const Node& node = r.from().node(id);
   ConvolutionShape shape;
   if (!ReadConvolution(node, kDirection, shape) || !HasFastConvolution(shape)) return {};
-  return ir::CustomCall(r.to(), ConvolutionTarget(kDirection), r.Operands(node), node.results,
+  Values operands = r.Operands(node);
+  if (kDirection != Direction::kKernelGradient) ReadFiltersFirst(r, node, shape, operands);
+  return ir::CustomCall(r.to(), ConvolutionTarget(shape), operands, node.results,
+                        AttributesOf(shape));
+}
+
+// Makes the call write a kernel gradient as OIHW, if nothing else reads it. The new graph still
+// contains the other gradient, but unused operations are not printed.
+Values LowerTranspose(Rewriter& r, int id) {
+  const Node& node = r.from().node(id);
+  const Value& gradient = node.operands[0];
+  ConvolutionShape shape;
+  if (!Transposes(node, {3, 2, 0, 1}) ||
+      OpName(gradient.node()) != "penstock.convolution_kernel_gradient" ||
+      r.Users(gradient.node_id(), 0) != std::vector<int>{id} ||
+      !ReadConvolution(gradient.node(), Direction::kKernelGradient, shape) ||
+      !HasFastConvolution(shape) || !HasFiltersFirst(shape)) {
+    return {};
+  }
+  shape.filters_first = true;
+  return ir::CustomCall(r.to(), ConvolutionTarget(shape), r.Operands(gradient.node()), node.results,
                         AttributesOf(shape));
 }
 
@@ -125,8 +160,9 @@ Values LowerBias(Rewriter& r, int id) {
     shape.bias = true;
     if (!HasFastConvolution(shape)) continue;
     Values operands = r.Operands(y.node());
+    ReadFiltersFirst(r, y.node(), shape, operands);
     operands.push_back(r.Replacement(*bias));
-    return ir::CustomCall(r.to(), kBiasedConvolutionTarget, operands, node.results,
+    return ir::CustomCall(r.to(), ConvolutionTarget(shape), operands, node.results,
                           AttributesOf(shape));
   }
   return {};
@@ -432,6 +468,7 @@ Values LowerDot(Rewriter& r, int id) {
 }
 
 // A row: operation, kernel, platform. The rule returns {} if the platform's own code is better.
+// Transposes are those of kernel gradients.
 struct Row {
   const char* platform;
   const char* operation;
@@ -447,6 +484,7 @@ constexpr Row kTable[] = {
     {"cpu", "stablehlo.convolution", LowerConvolution<Direction::kForward>},
     {"cpu", "penstock.convolution_input_gradient", LowerConvolution<Direction::kInputGradient>},
     {"cpu", "penstock.convolution_kernel_gradient", LowerConvolution<Direction::kKernelGradient>},
+    {"cpu", "stablehlo.transpose", LowerTranspose},
     {"cpu", "stablehlo.reduce_window", LowerPooling},
     {"cpu", "penstock.reduce_window_gradient", LowerPoolingGradient},
     {"cpu", "penstock.batch_norm_training", LowerBatchNorm},

@@ -23,6 +23,7 @@ constexpr int64_t kFloatsInCache = 192 << 10;
 struct Problem {
   explicit Problem(const ConvolutionShape& shape)
       : turned(shape.direction == Direction::kInputGradient),
+        filters_first(shape.filters_first),
         channels(turned ? shape.filters : shape.channels),
         filters(turned ? shape.channels : shape.filters) {
     const auto& from = turned ? shape.output : shape.input;
@@ -44,7 +45,7 @@ struct Problem {
     return {rows.begin * width, rows.end * width};
   }
 
-  const bool turned;
+  const bool turned, filters_first;
   const int64_t channels, filters;
   TileGrid in, out;
   int64_t tiles = 0;
@@ -79,8 +80,8 @@ absl::Status Convolve(ffi::ThreadPool& pool, const Problem& problem, const T* fr
   tables.data = memory.as<float>();
   PENSTOCK_RETURN_IF_ERROR(
       ForEachPiece(pool, problem.channels / kLanes, [&](int64_t index) -> absl::Status {
-        RunAvx512<KernelToTables>(
-            KernelArgs<const T>{kernel, problem.turned, index * kLanes, tables});
+        RunAvx512<KernelToTables>(KernelArgs<const T>{kernel, problem.turned, problem.filters_first,
+                                                      index * kLanes, tables});
         return absl::OkStatus();
       }));
   // A piece is a block of tiles; if there are too few blocks for the threads, only for some of the
@@ -145,7 +146,8 @@ absl::Status KernelGradient(ffi::ThreadPool& pool, const Problem& problem, const
         return absl::OkStatus();
       }));
   return ForEachPiece(pool, problem.channels / kLanes, [&](int64_t index) -> absl::Status {
-    RunAvx512<TablesToKernel>(KernelSumArgs<T>{kernel, index * kLanes, shares.tiles, sums});
+    RunAvx512<TablesToKernel>(
+        KernelSumArgs<T>{kernel, problem.filters_first, index * kLanes, shares.tiles, sums});
     return absl::OkStatus();
   });
 }

@@ -221,14 +221,14 @@ PENSTOCK_INLINE void Transpose(Floats rows[kLanes]) {
   }
 }
 
-// Sixteen channels, from `channel` on, of the kernel in memory ([3, 3, channels, filters]) and its
-// tables. With `turned`, the tables are those of the kernel rotated by 180 degrees with channels
+// Sixteen channels, from `channel` on, of the kernel in memory ([3, 3, channels, filters], or, with
+// `filters_first`, [filters, channels, 3, 3]) and its tables. With `turned`, the tables are those of the kernel rotated by 180 degrees with channels
 // and filters exchanged, which makes the input gradient a convolution of the cotangent; `tables`
 // then has the kernel's filters as its channels, and `channel` counts these.
 template <typename T>
 struct KernelArgs {
   T* kernel;
-  bool turned;
+  bool turned, filters_first;
   int64_t channel;
   KernelTables tables;
 };
@@ -240,7 +240,8 @@ struct KernelToTables {
     const KernelTables& to = args.tables;
     for (int64_t filter = 0; filter < to.filters; filter += kLanes) {
       Floats pixels[3][3][kLanes];
-      for (int y = 0; y < 3; ++y) {
+      if (args.filters_first) LoadFiltersFirst(args, filter, pixels);
+      for (int y = 0; y < 3 && !args.filters_first; ++y) {
         for (int x = 0; x < 3; ++x) {
           if (args.turned) {
             const T* from = args.kernel + ((2 - y) * 3 + 2 - x) * to.channels * to.filters +
@@ -263,12 +264,33 @@ struct KernelToTables {
       }
     }
   }
+
+ private:
+  // The pixels of a 3x3 kernel are consecutive: its nine numbers go to nine vectors.
+  template <typename T>
+  PENSTOCK_INLINE static void LoadFiltersFirst(const KernelArgs<const T>& args, int64_t filter,
+                                               Floats pixels[3][3][kLanes]) {
+    const KernelTables& to = args.tables;
+    // Distances in memory between the tables' channels, and between their filters.
+    const int64_t channels = args.turned ? 9 * to.filters : 9;
+    const int64_t filters = args.turned ? 9 : 9 * to.channels;
+    const T* const from = args.kernel + args.channel * channels + filter * filters;
+    for (int p = 0; p < 9; ++p) {
+      for (int c = 0; c < kLanes; ++c) {
+        const T* const lane = from + c * channels + (args.turned ? 8 - p : p);
+        T lanes[kLanes];
+        for (int f = 0; f < kLanes; ++f) lanes[f] = lane[f * filters];
+        Load(lanes, pixels[p / 3][p % 3][c]);
+      }
+    }
+  }
 };
 
 // Points to a kernel, after summing the `parts` consecutive parts of the tables.
 template <typename T>
 struct KernelSumArgs {
   T* kernel;
+  bool filters_first;
   int64_t channel, parts;
   KernelTables tables;  // the first part
 };
@@ -290,7 +312,14 @@ struct TablesToKernel {
               }
             },
             [&](int y, int x, const Floats& sum) PENSTOCK_INLINE_LAMBDA {
-              Store(sum, args.kernel + ((y * 3 + x) * from.channels + c) * from.filters + filter);
+              if (args.filters_first) {
+                T lanes[kLanes];
+                Store(sum, lanes);
+                T* const to = args.kernel + (filter * from.channels + c) * 9 + y * 3 + x;
+                for (int i = 0; i < kLanes; ++i) to[i * from.channels * 9] = lanes[i];
+              } else {
+                Store(sum, args.kernel + ((y * 3 + x) * from.channels + c) * from.filters + filter);
+              }
             });
       }
     }
