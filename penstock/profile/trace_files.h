@@ -27,9 +27,14 @@ std::string ChromeTrace(const base::TraceRecording& recording);
 
 // A trace as an XSpace protocol buffer (tsl/profiler/protobuf/xplane.proto), which TensorBoard's
 // profiler reads: each track of the group kDevices is a plane of its own, the others are lines of
-// /host:CPU.
+// /host:CPU. Its line "step markers" is derived from the tracks of a training, named below: from it
+// TensorBoard computes step times and the share of the input.
 std::string XSpace(const base::TraceRecording& recording, absl::string_view host);
 inline constexpr char kDevices[] = "devices";
+// The track of the steps; its spans are named by their numbers, "17", or "33-64" for one execution.
+inline constexpr char kTraining[] = "training", kSteps[] = "steps";
+// Spans in which the host takes a batch from the pipeline, on any track.
+inline constexpr char kTakeBatch[] = "take a batch";
 
 struct TraceFiles {
   std::string folder;                                     // path on any file system

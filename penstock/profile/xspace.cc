@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/profile/step_markers.h"
 #include "penstock/profile/trace_files.h"
 
 namespace penstock::profile {
@@ -46,6 +47,8 @@ int64_t Picoseconds(double seconds) {
 }
 
 class Plane {
+  using Names = std::map<std::string, int64_t>;  // to their ids, from 1
+
  public:
   Plane(const base::TraceRecording& recording, int64_t id, absl::string_view name)
       : recording_(recording) {
@@ -56,21 +59,24 @@ class Plane {
   // Adds the spans of `track`: those from `begin` to `end`.
   void AddLine(int track, const base::TraceRecording::Span* begin,
                const base::TraceRecording::Span* end) {
-    Message line;
-    line.Number(1, track + 1);
-    line.Bytes(2, recording_.tracks[track].name);
-    line.Number(3, static_cast<int64_t>(std::llround(recording_.began_unix_seconds * 1e9)));
+    Message line = NewLine(track + 1, recording_.tracks[track].name);
     for (const auto* span = begin; span != end; ++span) {
-      names_.try_emplace(span->name + 1, recording_.names[span->name]);
-      Message event;
-      event.Number(1, span->name + 1);
-      event.Number(2, Picoseconds(span->begin - recording_.began));
-      event.Number(3, Picoseconds(span->end - span->begin));
+      Message event = NewEvent(recording_.names[span->name], span->begin, span->end);
       if (span->argument.name != nullptr) {
-        Message stat;
-        stat.Number(1, StatId(span->argument.name));
-        stat.Number(4, span->argument.value);
-        event.Bytes(4, stat.bytes());
+        AddStat(event, span->argument.name, span->argument.value);
+      }
+      line.Bytes(4, event.bytes());
+    }
+    plane_.Bytes(3, line.bytes());
+  }
+
+  void AddStepMarkers(const std::vector<StepMarker>& markers) {
+    Message line = NewLine(static_cast<int64_t>(recording_.tracks.size()) + 1, "step markers");
+    for (const StepMarker& marker : markers) {
+      Message event = NewEvent(marker.name, marker.begin, marker.end);
+      if (marker.step >= 0) {
+        AddStat(event, "_r", 1);
+        AddStat(event, "step_num", marker.step);
       }
       line.Bytes(4, event.bytes());
     }
@@ -78,8 +84,8 @@ class Plane {
   }
 
   std::string Finish() {
-    const auto add_names = [this](int field, const std::map<int64_t, std::string>& names) {
-      for (const auto& [id, name] : names) {
+    const auto add_names = [this](int field, const Names& names) {
+      for (const auto& [name, id] : names) {
         Message metadata, entry;
         metadata.Number(1, id);
         metadata.Bytes(2, name);
@@ -94,19 +100,42 @@ class Plane {
   }
 
  private:
-  int64_t StatId(const std::string& name) {
-    for (const auto& [id, known] : stats_) {
-      if (known == name) return id;
-    }
-    const auto id = static_cast<int64_t>(stats_.size()) + 1;
-    stats_.emplace(id, name);
-    return id;
+  Message NewLine(int64_t id, absl::string_view name) const {
+    Message line;
+    line.Number(1, id);
+    line.Bytes(2, name);
+    line.Number(3, static_cast<int64_t>(std::llround(recording_.began_unix_seconds * 1e9)));
+    return line;
+  }
+
+  Message NewEvent(const std::string& name, double begin, double end) {
+    // Both are rounded, so that an event inside another one stays inside.
+    const int64_t began = Picoseconds(begin - recording_.began);
+    Message event;
+    event.Number(1, Id(names_, name));
+    event.Number(2, began);
+    event.Number(3, Picoseconds(end - recording_.began) - began);
+    return event;
+  }
+
+  void AddStat(Message& event, const std::string& name, int64_t value) {
+    Message stat;
+    stat.Number(1, Id(stats_, name));
+    stat.Number(4, value);
+    event.Bytes(4, stat.bytes());
+  }
+
+  static int64_t Id(Names& names, const std::string& name) {
+    return names.try_emplace(name, static_cast<int64_t>(names.size()) + 1).first->second;
   }
 
   const base::TraceRecording& recording_;
   Message plane_;
-  std::map<int64_t, std::string> names_, stats_;
+  Names names_, stats_;
 };
+
+// A bound for executions of thousands of steps: as many as spans (base::TraceOptions).
+constexpr size_t kMaxStepMarkers = 200'000;
 
 }  // namespace
 
@@ -127,6 +156,8 @@ std::string XSpace(const base::TraceRecording& recording, absl::string_view host
       host_plane.AddLine(track, begin, span);
     }
   }
+  const std::vector<StepMarker> markers = StepMarkers(recording, kMaxStepMarkers);
+  if (!markers.empty()) host_plane.AddStepMarkers(markers);
   space.Bytes(1, host_plane.Finish());
   if (recording.dropped > 0) {
     space.Bytes(3, absl::StrCat(recording.dropped, " spans were dropped: the trace was full"));

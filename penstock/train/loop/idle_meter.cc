@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "penstock/profile/trace_files.h"
+
 namespace penstock::train {
 
 void IdleMeter::Begin() {
@@ -17,7 +19,7 @@ void IdleMeter::Begin() {
 
 const char* IdleMeter::NameOf(HostWork work) {
   // In the order of HostWork.
-  static constexpr const char* kName[] = {"host",      "take a batch",         "compile",
+  static constexpr const char* kName[] = {"host",      profile::kTakeBatch,    "compile",
                                           "callbacks", "wait for the devices", "validation"};
   return kName[static_cast<int>(work)];
 }

@@ -48,8 +48,8 @@ Profiler::Profiler(const ProfileOptions& options, const Strategy& strategy, base
       fs_(options.file_system != nullptr ? options.file_system : io::FileSystem::Default()),
       trace_({.clock = clock, .max_spans = options.max_spans}) {
   // Tracks are shown in the order of their creation.
-  epochs_track_ = trace_.Track("training", "epochs");
-  steps_track_ = trace_.Track("training", "steps");
+  epochs_track_ = trace_.Track(profile::kTraining, "epochs");
+  steps_track_ = trace_.Track(profile::kTraining, profile::kSteps);
   trace_.NameThread("host", "training loop");
   for (int r = 0; r < strategy.num_replicas(); ++r) {
     const runtime::Device& device = strategy.device(r);
