@@ -11,7 +11,7 @@
 #include "nlohmann/json.hpp"
 #include <sys/stat.h>
 
-#include "penstock/cli/terminal_image.h"
+#include "penstock/cli/report/terminal_image.h"
 #include "penstock/cli/testing/command_fixture.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/testing/system_call_faults.h"

@@ -2,9 +2,12 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 #include "penstock/cli/command.h"
 #include "penstock/cli/legible.h"
 #include "penstock/cli/options.h"
+#include "penstock/cli/standard_streams.h"
 #include "penstock/cli/version.h"
 
 namespace penstock::cli {
@@ -33,17 +36,28 @@ struct Program {
   std::vector<Added> commands;
 };
 
+// Prints the error of a command.
+int ExitCode(absl::string_view command, const absl::Status& status, int failure_code = kFailed) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "penstock%s: %s\n", std::string(command).c_str(),
+               Legible(status.message()).c_str());
+  return failure_code;
+}
+
 }  // namespace
 
 int Main(int argc, const char* const* argv) {
+  OpenClosedStreams();
   Program program;
-  if (const std::optional<int> done = program.line.Parse(argc, argv)) return *done;
+  if (const std::optional<int> done = program.line.Parse(argc, argv)) {
+    return *done != 0 ? *done : ExitCode("", FlushOutput());
+  }
   for (const Program::Added& added : program.commands) {
     if (!added.options.parsed()) continue;
     const absl::Status status = added.command->Run();
-    if (status.ok()) return 0;
-    std::fprintf(stderr, "penstock %s: %s\n", added.row.name, Legible(status.message()).c_str());
-    return added.command->failure_code();
+    const std::string name = absl::StrCat(" ", added.row.name);
+    return status.ok() ? ExitCode(name, FlushOutput())
+                       : ExitCode(name, status, added.command->failure_code());
   }
   return kFailed;  // unreachable: the parser requires a command
 }

@@ -9,7 +9,7 @@
 #include "penstock/cli/command.h"
 #include "penstock/cli/legible.h"
 #include "penstock/cli/print_json.h"
-#include "penstock/cli/shard_report.h"
+#include "penstock/cli/report/shard_report.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/glob.h"
 #include "penstock/io/uri.h"

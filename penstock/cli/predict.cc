@@ -13,8 +13,8 @@
 #include "penstock/cli/command.h"
 #include "penstock/cli/legible.h"
 #include "penstock/cli/print_json.h"
+#include "penstock/cli/report/terminal_image.h"
 #include "penstock/cli/shared_options.h"
-#include "penstock/cli/terminal_image.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::cli {

@@ -1,5 +1,5 @@
 // Tests of `penstock inspect` for shards.
-#include "penstock/cli/shard_report.h"
+#include "penstock/cli/report/shard_report.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "penstock/cli/shard_report.h"
+#include "penstock/cli/report/shard_report.h"
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,7 @@
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/cli/report/html_text.h"
-#include "penstock/cli/terminal_image.h"
+#include "penstock/cli/report/terminal_image.h"
 #include "penstock/image/encode.h"
 #include "penstock/image/image.h"
 #include "penstock/io/uri.h"

@@ -1,4 +1,4 @@
-#include "penstock/cli/terminal_image.h"
+#include "penstock/cli/report/terminal_image.h"
 
 #include <algorithm>
 
