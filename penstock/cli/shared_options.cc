@@ -34,7 +34,7 @@ void DeviceOptions::Describe(Options& options) {
   options
       .Add("--cpu-devices", cpu_devices,
            "Number of virtual CPU devices, for testing replicas; default: one per replica")
-      .Range(1, 1024);
+      .Range(1, 256);
   options
       .Add("--replicas", replicas,
            "Number of replicas (data parallelism): each takes an equal part of every batch; 0: one "

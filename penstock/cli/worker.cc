@@ -91,7 +91,7 @@ class WorkerServer : public Command {
     options
         .Add("--cpu-devices", worker_.cpu_devices,
              "Number of virtual CPU devices, for testing replicas")
-        .Range(1, 1024)
+        .Range(1, 256)
         .ShowDefault();
     DescribeSessions(options);
     DescribeSecurity(options);

@@ -99,9 +99,13 @@ bool RegisterClientOpener(absl::string_view prefix, ClientOpener opener) {
 absl::StatusOr<std::shared_ptr<Client>> OpenClient(const ClientOptions& options) {
   const std::string device = ChooseDevice(options);
   if (absl::StrContains(device, "://")) return OpenAddress(device, options);
-  if (options.cpu_devices < 1) {
+  // XLA's CPU plugin has at most 256 threads (kMaxIntraOpThreads), and a collective needs one for
+  // each device: with more, they wait for each other until XLA aborts the process.
+  constexpr int kMaxCpuDevices = 256;
+  if (options.cpu_devices < 1 || (device == "cpu" && options.cpu_devices > kMaxCpuDevices)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cpu_devices is ", options.cpu_devices, "; it must be at least 1"));
+        absl::StrCat("cpu_devices is ", options.cpu_devices, "; there can be 1 to ", kMaxCpuDevices,
+                     " CPU devices, as many as XLA's CPU plugin has threads"));
   }
   PENSTOCK_ASSIGN_OR_RETURN(const std::string path, FindPlugin(device, options.plugin_path));
   PENSTOCK_ASSIGN_OR_RETURN(const Plugin plugin,

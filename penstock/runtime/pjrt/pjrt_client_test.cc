@@ -177,6 +177,8 @@ TEST(OpenClient, PluginOfAnotherDeviceIsNoFallback) {
 TEST(OpenClient, RejectsZeroDevices) {
   EXPECT_THAT(std::string(OpenClient({.device = "cpu", .cpu_devices = 0}).status().message()),
               HasSubstr("cpu_devices is 0"));
+  EXPECT_THAT(std::string(OpenClient({.device = "cpu", .cpu_devices = 257}).status().message()),
+              HasSubstr("cpu_devices is 257"));
 }
 
 TEST(OpenClient, CpuDevicesReportKindAndMemory) {
