@@ -145,6 +145,9 @@ TEST_F(BenchTest, ReportsInvalidArguments) {
   EXPECT_EQ(Penstock({"bench"}).code, 2);
   EXPECT_EQ(Penstock({"bench", "data"}).code, 2);
   EXPECT_EQ(Penstock({"doctor"}).code, 2);
+  EXPECT_THAT(Penstock({"doctor", "--", "predict", "--model", "m"}).err,
+              HasSubstr("'predict' is not a training; diagnose one with penstock doctor -- train"));
+  EXPECT_THAT(Penstock({"doctor", "--", "penstock"}).err, HasSubstr("no training; diagnose one"));
 }
 
 TEST_F(BenchTest, SkipsUndecodableImagesOrNamesThem) {

@@ -1,5 +1,6 @@
 #include "penstock/cli/config_file.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -90,7 +91,11 @@ absl::StatusOr<Json> ParseJson(absl::string_view text) {
   try {
     json = Json::parse(text, callback);
   } catch (const Json::exception& error) {
-    return absl::InvalidArgumentError(error.what());
+    // Without the library's "[json.exception.parse_error.101] ".
+    const absl::string_view what = error.what();
+    return absl::InvalidArgumentError(
+        absl::StrCat("is not JSON (the names of YAML files end in .yaml): ",
+                     what.substr(std::min(what.size(), what.find("] ") + 2))));
   }
   if (too_deep) return absl::InvalidArgumentError(kTooDeep);
   if (!twice.empty()) return absl::InvalidArgumentError(absl::StrCat("'", twice, "' occurs twice"));

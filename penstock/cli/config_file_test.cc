@@ -45,7 +45,11 @@ TEST(ConfigFile, TakesTheSectionOfTheCommand) {
 }
 
 TEST(ConfigFile, NamesTheMistake) {
-  EXPECT_THAT(Parsed("{\"epochs\": 3"), AllOf(HasSubstr("a.json"), HasSubstr("line 1")));
+  EXPECT_THAT(
+      Parsed("{\"epochs\": 3"),
+      HasSubstr("a.json: is not JSON (the names of YAML files end in .yaml): parse error at "
+                "line 1"));
+  EXPECT_THAT(Parsed("{\"epochs\": 1e400}"), HasSubstr("in .yaml): number overflow"));
   EXPECT_THAT(Parsed("a: [1\nb: 2", "b.yaml"), AllOf(HasSubstr("b.yaml"), HasSubstr("line 2")));
   EXPECT_THAT(Parsed("[1]"), HasSubstr("is not an object"));
   EXPECT_THAT(Parsed("", "b.yaml"), HasSubstr("is not an object"));

@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/status.h"
@@ -30,6 +32,7 @@ class Doctor : public Command {
   absl::Status Run() override {
     if (target_[0] == "penstock") target_.erase(target_.begin());
     const bool is_training = !target_.empty() && target_[0] == "train";
+    if (!is_training) PENSTOCK_RETURN_IF_ERROR(CheckIsData());
     PENSTOCK_ASSIGN_OR_RETURN(
         const diagnose::Diagnosis found,
         is_training ? DiagnoseTraining(std::vector<std::string>(target_.begin() + 1, target_.end()))
@@ -43,6 +46,18 @@ class Doctor : public Command {
   }
 
  private:
+  // Another command, where a training or data is expected: `penstock doctor -- predict ...`.
+  absl::Status CheckIsData() const {
+    const auto is_command = [this](const CommandRow& row) { return row.name == target_[0]; };
+    if (!target_.empty() && std::none_of(std::begin(kCommands), std::end(kCommands), is_command)) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        target_.empty() ? "no training" : absl::StrCat("'", target_[0], "' is not a training"),
+        "; diagnose one with penstock doctor -- train --data ..., or data: penstock doctor DATA (",
+        "./NAME for files with the name of a command)"));
+  }
+
   absl::StatusOr<diagnose::Diagnosis> DiagnosePipeline() const {
     diagnose::PipelineOptions pipeline = pipeline_.Value();
     pipeline.data = target_;

@@ -99,6 +99,9 @@ class Monitor : public Command {
 
  private:
   absl::StatusOr<monitor::Snapshot> Fetch(io::HttpClient& http) const {
+    if (!absl::StartsWith(address_, "http://")) {
+      PENSTOCK_RETURN_IF_ERROR(remote::ParseAddress(address_).status());
+    }
     const std::string base =
         absl::StartsWith(address_, "http://") ? address_ : absl::StrCat("http://", address_);
     io::HttpRequest request{.url = absl::StrCat(absl::StripSuffix(base, "/"), "/api/snapshot")};

@@ -96,5 +96,13 @@ TEST_F(MonitorTest, ATrainingServesItsMonitor) {
   EXPECT_THAT(with({"--monitor", "0.0.0.0:0"}).err, HasSubstr("needs a token"));
 }
 
+TEST(MonitorCommandTest, SaysWhatIsNoAddress) {
+  for (const char* address : {"127.0.0.1:99999", ":", "localhost", "[::1"}) {
+    const CommandResult result = Penstock({"monitor", address, "--count", "1"});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(result.err, HasSubstr("is no address")) << result.err;
+  }
+}
+
 }  // namespace monitor_test
 }  // namespace penstock::cli

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/status.h"
@@ -42,11 +43,14 @@ absl::Status CheckUnreadable(const pack::Packed& packed, bool skip) {
     std::fprintf(stderr, "skipped %s that are unreadable; see %s\n", count.c_str(), report.c_str());
     return absl::OkStatus();
   }
+  const std::string place = absl::StrCat(packed.unreadable[0].name, ": ");  // once
   return absl::DataLossError(absl::StrCat(
-      count, " are unreadable, for example ", packed.unreadable[0].name, ": ",
-      packed.unreadable[0].why, "; see ", report,
-      ". The shards contain all others. Repair the inputs and start over with --overwrite, or "
-      "accept the shards with --skip-unreadable"));
+      count, " are unreadable, for example ", place,
+      absl::StripPrefix(packed.unreadable[0].why, place), "; see ", report,
+      packed.shards.empty()
+          ? ". Nothing is left to write; repair the inputs"
+          : ". The shards contain all others. Repair the inputs and start over with --overwrite, "
+            "or accept the shards with --skip-unreadable"));
 }
 
 }  // namespace

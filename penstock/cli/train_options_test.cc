@@ -421,7 +421,7 @@ class TrainOptionsTest : public testing::CommandFixture {
            EXPECT_THAT(saved("by_steps", "2"),
                        AllOf(HasSubstr("step 3:"), HasSubstr("step 4:"), HasSubstr("step 6:")));
            EXPECT_THAT(saved("by_time", "1h30m"), ::testing::Not(HasSubstr("step 4:")));
-           for (const char* wrong : {"0", "-1", "soon", "-5m", "0s"}) {
+           for (const char* wrong : {"0", "-1", "soon", "-5m", "0s", "inf"}) {
              EXPECT_THAT(Error({"--checkpoints", Path("run"), "--checkpoint-every", wrong}),
                          HasSubstr("--checkpoint-every must be a number of steps (500) or a time"));
            }

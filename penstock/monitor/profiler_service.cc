@@ -128,8 +128,9 @@ class GrpcProfilerService : public ProfilerService {
 absl::StatusOr<std::unique_ptr<ProfilerService>> ProfilerService::Start(
     Registry& registry, const std::string& address) {
   if (!IsLoopback(address)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the profiler service has no authentication: ", address, " must be a loopback address"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", address, "\" is no loopback address with a port, like 127.0.0.1:8466; ",
+                     "the profiler service has no authentication, so it takes no other"));
   }
   auto service = std::make_unique<GrpcProfilerService>(registry);
   PENSTOCK_RETURN_IF_ERROR(service->Listen(address));

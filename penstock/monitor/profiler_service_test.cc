@@ -92,8 +92,12 @@ TEST_F(ProfilerServiceTest, SaysThatAPortIsInUseOrAnAddressIsOpenToOthers) {
                 .status()
                 .code(),
             absl::StatusCode::kUnavailable);
-  EXPECT_EQ(ProfilerService::Start(registry_, "0.0.0.0:0").status().code(),
-            absl::StatusCode::kInvalidArgument);
+  for (const char* address : {"0.0.0.0:0", "6006", ""}) {
+    const absl::Status status = ProfilerService::Start(registry_, address).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(),
+                HasSubstr(absl::StrCat("\"", address, "\" is no loopback address with a port")));
+  }
 }
 
 }  // namespace profiler_service_test

@@ -65,6 +65,9 @@ absl::StatusOr<const Format*> FindFormat(io::FileSystem& fs, absl::string_view u
     return absl::InvalidArgumentError(
         absl::StrCat(io::DisplayName(uri), ": is a folder, and in none of the formats ", Names()));
   }
+  if (probe.size == 0) {
+    return absl::DataLossError(absl::StrCat(io::DisplayName(uri), ": the file is empty"));
+  }
   return absl::DataLossError(absl::StrCat(
       io::DisplayName(uri), ": is not a weights file: its first bytes match none of ", Names()));
 }

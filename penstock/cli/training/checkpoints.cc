@@ -90,7 +90,8 @@ absl::StatusOr<train::CheckpointOptions> Checkpoints::Frequency() const {
   if (int64_t steps = 0; absl::SimpleAtoi(every_, &steps)) {
     options.every_steps = steps;
     if (steps >= 1) return options;
-  } else if (absl::ParseDuration(every_, &options.every) && options.every > absl::ZeroDuration()) {
+  } else if (absl::ParseDuration(every_, &options.every) && options.every > absl::ZeroDuration() &&
+             options.every < absl::InfiniteDuration()) {  // "inf" is a duration for abseil
     return options;
   }
   return absl::InvalidArgumentError(absl::StrCat(
