@@ -299,6 +299,7 @@ TEST_F(CliTest, TrainRejectsUnusableSettingsBeforeTheFirstStep) {
   EXPECT_THAT(failed({"--csv-log", Path("shards")}), HasSubstr("is a folder"));
   EXPECT_THAT(failed({"--validation", Path("none-*.tfrec")}), HasSubstr("--validation"));
   EXPECT_THAT(failed({"--validation", Path("empty.tfrec")}), HasSubstr("no records found"));
+  EXPECT_THAT(failed({"--replicas", "257"}), HasSubstr("1 to 256 CPU devices"));
   EXPECT_THAT(failed({"--replicas", "3", "--cpu-devices", "2"}),
               HasSubstr("--replicas 3 needs as many devices, but --cpu-devices is 2"));
   EXPECT_THAT(failed({"--image-size", "65500", "65500", "--batch-size", "1000000"}),
@@ -351,6 +352,30 @@ TEST_F(CliTest, RejectsFewerEpochsThanTrainedAndNotesEqualNumber) {
   EXPECT_EQ(train("3").code, 0);
 }
 
+// A forgotten name and a shell's pattern: `--html shards/*.tfrec`.
+TEST_F(CliTest, ReplacesNoBinaryFileByText) {
+  MakeImages("images", 4);
+  ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+  const std::string shard = Path("shards/00-8.tfrec"), model = Path("m.safetensors");
+  ASSERT_EQ(
+      Penstock({"train", "--data", shard, "--model", "mlp", "--epochs", "1", "--save", model}).code,
+      0);
+  const std::string shard_bytes = Bytes(shard), model_bytes = Bytes(model);
+  const std::vector<std::vector<std::string>> commands = {
+      {"inspect", shard, "--html", shard},
+      {"evaluate", "--model", model, "--data", shard, "--confusion", model},
+      {"predict", "--model", model, "--data", shard, "--csv", model},
+      {"train", "--data", shard, "--model", "mlp", "--csv-log", shard},
+      {"train", "--data", shard, "--find-learning-rate", "--learning-rate-curve", shard}};
+  for (const std::vector<std::string>& command : commands) {
+    const CommandResult result = Penstock(command);
+    EXPECT_EQ(result.code, 1) << command[0];
+    EXPECT_THAT(result.err, HasSubstr("exists and is not a text")) << command[0];
+  }
+  EXPECT_EQ(Bytes(shard), shard_bytes);
+  EXPECT_EQ(Bytes(model), model_bytes);
+}
+
 TEST_F(CliTest, ReportsAnUnwritableDestinationBeforeReadingInputs) {
   std::ofstream(folder_ / "file") << "kept";
   const std::string below = Path("file/below");
@@ -371,6 +396,14 @@ TEST_F(CliTest, ReportsAnUnwritableDestinationBeforeReadingInputs) {
   EXPECT_THAT(resharded.err, HasSubstr("output folder"));
 }
 
+TEST_F(CliTest, ShowsLabelsInUtf8WithoutControlCharacters) {
+  MakeImages("images", 2);
+  std::filesystem::rename(folder_ / "images/dark", folder_ / "images/grün\x1b[31m");
+  ASSERT_EQ(Penstock({"pack", Path("images"), "--out", Path("shards")}).code, 0);
+  EXPECT_THAT(Penstock({"inspect", Path("shards/*.tfrec")}).out,
+              HasSubstr("labels: bright 2, grün\\x1b[31m 2"));
+}
+
 // A file that is not a weights file may be a shard, unless its extension is .safetensors.
 TEST_F(CliTest, InspectReportsACorruptModelAsAModelAndNotAsAShard) {
   std::ofstream(folder_ / "m.safetensors") << std::string(8, '\xff') << "{}";
@@ -379,6 +412,9 @@ TEST_F(CliTest, InspectReportsACorruptModelAsAModelAndNotAsAShard) {
   EXPECT_THAT(result.err, HasSubstr("m.safetensors"));
   EXPECT_THAT(result.err, ::testing::Not(HasSubstr("TFRecord")));
   EXPECT_EQ(Penstock({"inspect", Path("no-such-file")}).code, 1);
+  std::ofstream(folder_ / "empty.safetensors") << "";
+  EXPECT_THAT(Penstock({"convert", Path("empty.safetensors"), Path("m.npz")}).err,
+              HasSubstr("empty.safetensors: the file is empty"));
 }
 
 TEST_F(CliTest, ListsRequestedNumberOfDevices) {

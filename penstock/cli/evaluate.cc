@@ -42,7 +42,7 @@ class Evaluate : public Command {
     io::FileSystem& fs = *io::FileSystem::Default();
     if (!confusion_.empty()) {
       PENSTOCK_RETURN_IF_ERROR(
-          base::WithContext(io::CheckWritableFile(fs, confusion_), "--confusion"));
+          base::WithContext(io::CheckWritableText(fs, confusion_), "--confusion"));
     }
     if (!tensorboard_.empty()) {
       PENSTOCK_RETURN_IF_ERROR(

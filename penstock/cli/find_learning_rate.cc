@@ -42,7 +42,7 @@ void FindLearningRateFlags::Describe(Options& options) {
 
 absl::Status FindLearningRateFlags::CheckDestination() const {
   if (curve.empty()) return absl::OkStatus();
-  return base::WithContext(io::CheckWritableFile(*io::FileSystem::Default(), curve),
+  return base::WithContext(io::CheckWritableText(*io::FileSystem::Default(), curve),
                            "--learning-rate-curve");
 }
 

@@ -6,6 +6,7 @@
 #include "nlohmann/json.hpp"
 #include <unistd.h>
 
+#include "penstock/base/status.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/legible.h"
 #include "penstock/cli/print_json.h"
@@ -41,7 +42,9 @@ class Inspect : public Command {
   }
 
   absl::Status Run() override {
-    if (!html_.empty()) PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFile(*fs_, html_));
+    if (!html_.empty()) {
+      PENSTOCK_RETURN_IF_ERROR(base::WithContext(io::CheckWritableText(*fs_, html_), "--html"));
+    }
     Json all = Json::array();
     for (const std::string& uri : uris_) {
       const absl::StatusOr<io::FileInfo> info = fs_->Stat(uri);
@@ -127,7 +130,7 @@ class Inspect : public Command {
     std::sort(labels.begin(), labels.end());
     std::string text;
     for (size_t i = 0; i < std::min(kShown, labels.size()); ++i) {
-      absl::StrAppend(&text, i == 0 ? "" : ", ", absl::CHexEscape(labels[i].second), " ",
+      absl::StrAppend(&text, i == 0 ? "" : ", ", LegibleLine(labels[i].second), " ",
                       -labels[i].first);
     }
     if (labels.size() > kShown) absl::StrAppend(&text, " and ", labels.size() - kShown, " more");
@@ -156,8 +159,7 @@ class Inspect : public Command {
       const bool renamed = !t.variable.empty() && t.variable != t.name;
       std::printf("  %s %s%s%s%s\n", LegibleLine(t.name).c_str(),
                   std::string(base::DTypeName(t.dtype)).c_str(), t.shape.ToString().c_str(),
-                  renamed ? ", variable " : "",
-                  renamed ? absl::CHexEscape(t.variable).c_str() : "");
+                  renamed ? ", variable " : "", renamed ? LegibleLine(t.variable).c_str() : "");
     }
     for (const std::string& what : contents.skipped) {
       std::printf("  left out: %s\n", Legible(what).c_str());

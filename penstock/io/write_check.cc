@@ -1,5 +1,6 @@
 #include "penstock/io/write_check.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -65,6 +66,14 @@ absl::Status NotAFile(absl::string_view uri, absl::string_view what) {
       absl::StrCat("'", DisplayName(uri), "' is ", what, ", but a file is to be written"));
 }
 
+// Whether the bytes contain what no text has: control characters but those of a layout.
+bool IsBinary(absl::string_view bytes) {
+  return std::any_of(bytes.begin(), bytes.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20 && absl::string_view("\t\n\v\f\r").find(c) == absl::string_view::npos;
+  });
+}
+
 }  // namespace
 
 absl::Status CheckWritableFile(FileSystem& fs, absl::string_view uri) {
@@ -84,6 +93,25 @@ absl::Status CheckWritableFile(FileSystem& fs, absl::string_view uri) {
   }
   if (parsed.path.empty() || parsed.path.back() == '/') return NotAFile(uri, "a folder's name");
   return TryBeside(fs, Dirname(uri));
+}
+
+absl::Status CheckWritableText(FileSystem& fs, absl::string_view uri) {
+  PENSTOCK_RETURN_IF_ERROR(CheckWritableFile(fs, uri));
+  return CheckIsNotBinary(fs, uri);
+}
+
+absl::Status CheckIsNotBinary(FileSystem& fs, absl::string_view uri) {
+  const auto file = fs.OpenRandomAccess(uri);
+  if (!file.ok()) return absl::OkStatus();  // it does not exist, or can be written but not read
+  std::string head(static_cast<size_t>(std::min<int64_t>((*file)->size(), 4096)), '\0');
+  PENSTOCK_ASSIGN_OR_RETURN(const int64_t read, (*file)->Read(0, absl::MakeSpan(head)));
+  if (!IsBinary(absl::string_view(head).substr(0, static_cast<size_t>(read)))) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("'", DisplayName(uri),
+                   "' exists and is not a text, so it is not replaced by one; choose another name, "
+                   "or remove the file first"));
 }
 
 absl::Status CheckWritableFolder(FileSystem& fs, absl::string_view folder_uri) {

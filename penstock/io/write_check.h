@@ -18,6 +18,13 @@ namespace penstock::io {
 //   otherwise            the file system's error: PERMISSION_DENIED, NOT_FOUND (the bucket), ...
 absl::Status CheckWritableFile(FileSystem& fs, absl::string_view uri);
 
+// Same for a text (CSV, HTML, SVG). Also FAILED_PRECONDITION if a file of that name exists and is
+// binary, which was hardly meant: a shell makes the first shard of `--html shards/*.tfrec` the
+// page.
+absl::Status CheckWritableText(FileSystem& fs, absl::string_view uri);
+// The second half of it, for a file that is written in place.
+absl::Status CheckIsNotBinary(FileSystem& fs, absl::string_view uri);
+
 // Same for files directly inside a folder, which may not exist yet.
 absl::Status CheckWritableFolder(FileSystem& fs, absl::string_view folder_uri);
 

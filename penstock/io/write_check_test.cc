@@ -102,6 +102,24 @@ TEST_F(WriteCheck, ChecksBesideWritersRemoveNothingOfTheirs) {
   EXPECT_EQ(Entries(), 200u);
 }
 
+TEST_F(WriteCheck, TextReplacesTextsOnly) {
+  const std::string file = folder_ + "/file";
+  EXPECT_EQ(CheckWritableText(fs_, file), absl::OkStatus());
+  for (const char* text : {"", "id,label\r\n1,\xc3\xbc\n", "<html>\n\t<body>"}) {
+    std::ofstream(file) << text;
+    EXPECT_EQ(CheckWritableText(fs_, file), absl::OkStatus()) << text;
+  }
+  // A TFRecord, a zip archive (.npz, .keras), an image.
+  for (const std::string& bytes : {std::string("\x20\0\0\0\0\0\0\0", 8), std::string("PK\3\4"),
+                                   std::string("\x89PNG\r\n\x1a\n")}) {
+    std::ofstream(file) << bytes;
+    const absl::Status status = CheckWritableText(fs_, file);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << bytes;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("/file' exists and is not a text"));
+    EXPECT_EQ(Bytes(file), bytes);
+  }
+}
+
 TEST_F(WriteCheck, AcceptsMissingFoldersAndLeavesNoneBehind) {
   EXPECT_EQ(CheckWritableFile(fs_, folder_ + "/a/b/file"), absl::OkStatus());
   EXPECT_EQ(CheckWritableFolder(fs_, folder_ + "/c/d"), absl::OkStatus());

@@ -59,7 +59,7 @@ void SubmissionFlags::Describe(Options& options) {
 absl::Status SubmissionFlags::Check() const {
   PENSTOCK_RETURN_IF_ERROR(CheckOneOf("--csv-values", values, {"label", "class", "probabilities"}));
   PENSTOCK_RETURN_IF_ERROR(CheckOneOf("--csv-id", id, {"name", "file", "path"}));
-  return base::WithContext(io::CheckWritableFile(*io::FileSystem::Default(), file), "--csv");
+  return base::WithContext(io::CheckWritableText(*io::FileSystem::Default(), file), "--csv");
 }
 
 absl::StatusOr<std::unique_ptr<Submission>> Submission::Create(const SubmissionFlags& flags,

@@ -191,7 +191,10 @@ absl::Status CheckCsvLog(const std::string& path) {
   struct stat info;
   const bool exists = ::stat(path.c_str(), &info) == 0;
   if (exists && (S_ISREG(info.st_mode) || S_ISCHR(info.st_mode))) {
-    if (::access(path.c_str(), W_OK) == 0) return absl::OkStatus();
+    if (::access(path.c_str(), W_OK) == 0) {
+      if (!S_ISREG(info.st_mode)) return absl::OkStatus();
+      return base::WithContext(io::CheckIsNotBinary(*io::FileSystem::Default(), path), "CsvLogger");
+    }
     return absl::PermissionDeniedError(
         absl::StrCat("CsvLogger: ", path, " cannot be written: ", std::strerror(errno)));
   }
