@@ -103,6 +103,20 @@ TEST_F(WorkerFilesTest, WritesReadsListsAndRemoves) {
   EXPECT_EQ(Entries(), 1);
 }
 
+// A reply that is no UTF-8 would end the session.
+TEST_F(WorkerFilesTest, NamesMayHaveAnyBytes) {
+  const std::string path = root_ + "/run/\xff\xfe";
+  ASSERT_OK(io::WriteFile(*files_, path, "text"));
+  ASSERT_OK_AND_ASSIGN(const auto infos, files_->List(root_ + "/run"));
+  ASSERT_EQ(infos.size(), 1u);
+  EXPECT_EQ(infos[0].uri, path);
+  EXPECT_TRUE(absl::IsNotFound(files_->OpenInput(path + "x").status()));
+  EXPECT_FALSE(files_->Stat(path + "/x").ok());
+  EXPECT_TRUE(absl::IsPermissionDenied(files_->Stat("/\xff").status()));
+  ASSERT_OK_AND_ASSIGN(const std::string text, io::ReadFile(*files_, path));
+  EXPECT_EQ(text, "text");
+}
+
 TEST_F(WorkerFilesTest, ANewFileAppearsWhenItIsClosed) {
   const std::string path = root_ + "/run/note";
   std::ofstream(path) << "old";

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/remote/testing/fake_client.h"
 #include "penstock/remote/worker/device_session.h"
 
@@ -35,12 +36,15 @@ class NullLink : public Link {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace penstock::remote;
   NullLink control, bulk;
-  DeviceSession session(std::make_shared<FakeClient>(), {.limits = {.max_buffers = 64,
-                                                                    .max_buffer_bytes = 1 << 22,
-                                                                    .max_tensor_bytes = 1 << 20,
-                                                                    .max_programs = 8,
-                                                                    .max_program_bytes = 1 << 12,
-                                                                    .max_uploads = 8}});
+  DeviceSession session(std::make_shared<FakeClient>(),
+                        {.limits = {.max_buffers = 64,
+                                    .max_buffer_bytes = 1 << 22,
+                                    .max_tensor_bytes = 1 << 20,
+                                    .max_programs = 8,
+                                    .max_program_bytes = 1 << 12,
+                                    .max_uploads = 8},
+                         .writable = {"memory://b/"},
+                         .file_system = penstock::io::MakeMemoryFileSystem()});
   session.Attach(&control, &bulk);
   while (size >= 4) {
     const size_t header = std::min<size_t>(data[1], size - 4);
