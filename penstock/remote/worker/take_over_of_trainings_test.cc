@@ -4,7 +4,9 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +41,18 @@ class SlowCompiler : public FakeClient {
     }
     return FakeClient::Compile(program, options);
   }
+  absl::StatusOr<runtime::Buffer> Put(const base::Array& array,
+                                      const runtime::Device& device) override {
+    const absl::StatusOr<runtime::Buffer> buffer = FakeClient::Put(array, device);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (buffer.ok() && !first_.has_value()) first_ = buffer->impl();
+    return buffer;
+  }
+  // Whether the buffer that was put first does not exist any more.
+  bool HasFreedFirst() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return first_.has_value() && first_->expired();
+  }
   void AwaitCompile() {
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait(lock, [&] { return compiling_; });
@@ -53,6 +67,7 @@ class SlowCompiler : public FakeClient {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool compiling_ = false, released_ = false;
+  std::optional<std::weak_ptr<runtime::BufferImpl>> first_;
 };
 
 class TakeOverOfTrainingsTest : public testing::Test {
@@ -168,12 +183,14 @@ TEST_F(TakeOverOfTrainingsTest, KillsTheFirstCompileAtOnce) {
   Start();
   StartTraining(/*step=*/0);
   auto held = training_->Put(base::Array::Scalar(1.0f), training_->devices()[0]);
+  ASSERT_TRUE(held.ok() && held->Get().ok());
   EXPECT_EQ(TakeOver().get(), absl::OkStatus()) << "although it still compiles";
   EXPECT_THAT(notes_.lines(), IsEmpty());
   EXPECT_EQ(Info().exit_code(), 128 + SIGKILL);
   EXPECT_THAT(Info().end(), AllOf(HasSubstr("while it compiled eval_step"), HasSubstr("took over"),
                                   HasSubstr("nothing is lost")));
-  // Its session ends with it, and not with the lease.
+  // Its session ends with it, and not with the lease; what it holds is freed before the compile ends.
+  while (!compiler_->HasFreedFirst()) std::this_thread::yield();
   compiler_->Release();
   EXPECT_THAT(std::string(compile_.get().message()),
               HasSubstr(absl::StrCat("training ", id_, " has ended")));
