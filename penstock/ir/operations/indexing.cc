@@ -384,8 +384,11 @@ const OpDef kAddToSlice = {.name = "penstock.add_to_slice",
                            },
                            .adds_to_operand = true};
 
+// Whether the axis has elements that the indices may choose, or there are no indices; else an
+// error.
 bool AxisHasElements(Value x, Value indices, int64_t axis, absl::string_view what) {
-  if (x.shape().dim(static_cast<int>(axis)) > 0 && base::IsInteger(indices.dtype())) return true;
+  const bool has = x.shape().dim(static_cast<int>(axis)) > 0 || indices.shape().num_elements() == 0;
+  if (has && base::IsInteger(indices.dtype())) return true;
   x.graph()->Fail(absl::InvalidArgumentError(
       absl::StrCat(what, ": expects elements along axis ", axis, " and integer indices, got ",
                    x.type().ToString(), " and ", indices.type().ToString())));
@@ -446,6 +449,12 @@ Value Take(Value x, Value indices, int64_t axis) {
       !AxisHasElements(x, indices, axis, "take")) {
     return Value();
   }
+  if (x.shape().dim(static_cast<int>(axis)) == 0) {
+    Ints shape = ListOf(x.shape());
+    shape.erase(shape.begin() + axis);
+    shape.insert(shape.begin() + axis, indices.shape().begin(), indices.shape().end());
+    return Splat(*x.graph(), {x.dtype(), Shape(shape)}, 0);
+  }
   // The result's axes that come from x: before `axis`, and after the indices.
   Places places{{}, {axis}, {axis}, indices.rank()};
   for (int64_t i = 0; i < x.rank(); ++i) {
@@ -474,6 +483,9 @@ Value TakeAlongAxis(Value x, Value indices, int64_t axis) {
         "take_along_axis: but for axis ", axis, " the extents must be the same (or 1), got ",
         x.type().ToString(), " and ", indices.type().ToString())));
     return Value();
+  }
+  if (x.shape().dim(static_cast<int>(axis)) == 0) {
+    return Splat(*x.graph(), {x.dtype(), result_shape}, 0);
   }
   if (result_shape.num_elements() == 0) {
     const int64_t taken = std::min<int64_t>(1, result_shape.dim(static_cast<int>(axis)));
