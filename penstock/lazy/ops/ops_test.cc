@@ -2,6 +2,7 @@
 #include "penstock/lazy/ops.h"
 
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -88,6 +89,20 @@ TEST(Ops, EmptyTensors) {
   EXPECT_TRUE(std::isnan(ValuesOf(mean(x))[0]));
   EXPECT_EQ(matmul(x, Make({3, 2}, std::vector<float>(6))).size(0), 0);
   EXPECT_THAT(ErrorOf(argmax(x)), HasSubstr("at least one element"));
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double p : {0.0, 0.5, 1.0, 2.0, 3.0, -1.0, infinity, -infinity}) {
+    EXPECT_THAT(ValuesOf(norm(x, p)), ElementsAre(0)) << p;
+    EXPECT_THAT(ValuesOf(norm(x, p, {0})), ElementsAre(0, 0, 0)) << p;
+  }
+  EXPECT_TRUE(std::isnan(ValuesOf(var(x))[0]));
+  EXPECT_TRUE(std::isnan(ValuesOf(std(x))[0]));
+  EXPECT_TRUE(std::isnan(ValuesOf(var(x, {}, false))[0]));
+  const Tensor none = tensor(Array::Of<int64_t>({0, 2}, {}), TestDevice());
+  EXPECT_EQ(gather(x, 0, none).sizes(), Shape({0, 2}));
+  EXPECT_EQ(index_select(x, 0, none.view({0})).sizes(), Shape({0, 3}));
+  EXPECT_TRUE(xm::mark_step().ok());
+  const Tensor one = tensor(Array::Of<int64_t>({1, 3}, {0, 0, 0}), TestDevice());
+  EXPECT_THAT(ErrorOf(gather(x, 0, one)), HasSubstr("elements along axis 0"));
 }
 
 // ---- Random numbers ----

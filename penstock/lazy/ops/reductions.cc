@@ -55,6 +55,8 @@ Value SafeSqrt(Value x) {
 
 Value NormValue(Value x, double p, const ir::Axes& axes, bool keepdim) {
   const Value size = ir::Abs(x);
+  // Of no elements it is 0, also where no number is the largest one or 1 / p is negative.
+  if (CountOf(x, axes) == 0) return ir::ReduceSum(size, axes, keepdim);
   if (p == 2) return SafeSqrt(ir::ReduceSum(ir::Square(x), axes, keepdim));
   if (p == 1) return ir::ReduceSum(size, axes, keepdim);
   if (p == 0) return ir::ReduceSum(ir::Convert(IsNonzero(x), x.dtype()), axes, keepdim);
@@ -70,8 +72,8 @@ struct Moments {
 };
 Moments MomentsValue(Value x, const ir::Axes& axes, bool unbiased, bool keepdim) {
   const Value wide = Widened(x), mean = ir::ReduceMean(wide, axes, true);
-  const double count = CountOf(x, axes) - (unbiased ? 1 : 0);
-  // Of one element the unbiased variance is 0 / 0, as in PyTorch.
+  // Of one element the unbiased variance is 0 / 0, as in PyTorch, and so is that of none.
+  const double count = std::max(0.0, CountOf(x, axes) - (unbiased ? 1 : 0));
   const Value variance = ir::ReduceSum(ir::Square(wide - mean), axes, keepdim) / count;
   return {ir::Convert(variance, x.dtype()),
           ir::Convert(keepdim ? mean : ir::ReduceSum(mean, axes), x.dtype())};

@@ -293,6 +293,12 @@ TEST(ClipGradNorm, NormsAndNumbersThatAreNone) {
   EXPECT_TRUE(std::isnan(ValuesOf(clip({nan, 1}, 2, false))[0]));
   EXPECT_TRUE(std::isnan(ValuesOf(b.grad())[0])) << "as in PyTorch";
   EXPECT_THAT(ValuesOf(nn::utils::clip_grad_norm_({none}, 1)), ElementsAre(0));
+  // A parameter without elements changes nothing.
+  Tensor empty = Make({0}, {}, true), four = Make({1}, {0}, true);
+  empty.set_grad(Make({0}, {}));
+  four.set_grad(Make({1}, {4}));
+  EXPECT_THAT(ValuesOf(nn::utils::clip_grad_norm_({empty, four}, 2, inf)), ElementsAre(4));
+  EXPECT_THAT(ValuesOf(four.grad()), ElementsAre(::testing::FloatNear(2, 1e-5f)));
   Tensor(a).set_grad(Make({2}, {0, 0}));
   EXPECT_THAT(ValuesOf(nn::utils::clip_grad_norm_({a}, 1)), ElementsAre(0));
   EXPECT_THAT(ValuesOf(a.grad()), ElementsAre(0, 0));
