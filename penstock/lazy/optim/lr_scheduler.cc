@@ -243,7 +243,10 @@ double CosineAnnealingWarmRestarts::Rate(size_t i, double) const {
 
 OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, const OneCycleOptions& options)
     : LRScheduler(optimizer), options_(options) {
-  if (options_.total_steps == 0) options_.total_steps = options.epochs * options.steps_per_epoch;
+  if (options_.total_steps == 0 &&
+      __builtin_mul_overflow(options.epochs, options.steps_per_epoch, &options_.total_steps)) {
+    options_.total_steps = 0;  // rejected
+  }
   Require(options_.total_steps > 0, "OneCycleLR needs total_steps, or epochs and steps_per_epoch");
   Require(options.pct_start >= 0 && options.pct_start <= 1, "pct_start must be from 0 to 1");
   Require(options.anneal_strategy == "cos" || options.anneal_strategy == "linear",

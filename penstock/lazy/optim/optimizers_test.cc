@@ -269,6 +269,13 @@ TEST(Schedulers, RatesAreNumbersWhateverTheOptions) {
   wrong.step();
 }
 
+TEST(Schedulers, RejectsMoreStepsThanAreNumbers) {
+  optim::SGD sgd({Make({1}, {1}, true)}, {.lr = 0.1, .momentum = 0.9});
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  optim::lr_scheduler::OneCycleLR cycle(sgd, 0.1, {.epochs = kMost, .steps_per_epoch = 3});
+  EXPECT_THAT(xm::mark_step().ToString(), HasSubstr("OneCycleLR needs total_steps"));
+}
+
 TEST(ClipGradNorm, NormsAndNumbersThatAreNone) {
   const double inf = std::numeric_limits<double>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
