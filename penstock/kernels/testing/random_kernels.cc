@@ -165,22 +165,26 @@ RandomKernel DrawConvolution(Draw& draw) {
              kMaxProducts) {
     batch /= 2;
   }
-  const bool bias = draw.OneIn(3);
+  const bool bias = draw.OneIn(3), filters_first = draw.OneIn(3);
   const DType dtype = draw.dtype();
   RandomKernel made;
-  made.text =
-      absl::StrCat("convolution ", base::DTypeName(dtype), " batch ", batch, " channels ", channels,
-                   " filters ", filters, " groups ", groups, " ", s.Text(), bias ? " bias" : "");
-  made.arguments = {draw.Numbers_({batch, s.input[0], s.input[1], channels}, dtype),
-                    draw.Numbers_({s.size[0], s.size[1], channels / groups, filters}, dtype, true),
-                    draw.Numbers_({batch, s.Output(0), s.Output(1), filters}, dtype, true),
-                    draw.Numbers_({filters}, dtype)};
+  made.text = absl::StrCat(filters_first ? "OIHW " : "", "convolution ", base::DTypeName(dtype),
+                           " batch ", batch, " channels ", channels, " filters ", filters,
+                           " groups ", groups, " ", s.Text(), bias ? " bias" : "");
+  made.arguments = {
+      draw.Numbers_({batch, s.input[0], s.input[1], channels}, dtype),
+      draw.Numbers_(filters_first ? Shape{filters, channels / groups, s.size[0], s.size[1]}
+                                  : Shape{s.size[0], s.size[1], channels / groups, filters},
+                    dtype, true),
+      draw.Numbers_({batch, s.Output(0), s.Output(1), filters}, dtype, true),
+      draw.Numbers_({filters}, dtype)};
   made.build = [=](const Values& p) {
     ir::ConvolutionOptions options{.strides = {s.strides[0], s.strides[1]},
                                    .padding = {{s.low[0], s.high[0]}, {s.low[1], s.high[1]}},
                                    .rhs_dilation = {s.dilation[0], s.dilation[1]},
                                    .feature_group_count = groups};
-    Value y = ir::Convolution(p[0], p[1], options);
+    Value y =
+        ir::Convolution(p[0], filters_first ? ir::Transpose(p[1], {2, 3, 1, 0}) : p[1], options);
     Values xs{p[0], p[1]};
     if (bias) {
       y = y + p[3];
