@@ -275,7 +275,8 @@ absl::StatusOr<uint64_t> BytesOf(const Entry& entry) {
     const uint64_t extent = static_cast<uint64_t>(std::max<int64_t>(dim, 1));
     if (extent > kMaxBits / bits) {
       return Malformed(absl::StrCat("tensor ", Quoted(entry.name), ": shape ",
-                                    entry.shape.ToString(), " has more elements than can be"));
+                                    entry.shape.ToString(),
+                                    " has more elements than a file can hold"));
     }
     bits *= extent;
   }

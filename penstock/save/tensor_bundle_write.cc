@@ -122,6 +122,55 @@ absl::StatusOr<int> ShardsOfCheckpoint(io::FileSystem& fs, absl::string_view pre
   return header.num_shards();
 }
 
+// The entries of all arrays, and of the object graph unless names are used; that one comes last.
+// `graph_bytes` holds its bytes.
+absl::StatusOr<std::vector<Outgoing>> DescribeAll(const base::NamedArrays& arrays,
+                                                  const BundleOptions& options,
+                                                  std::string& graph_bytes, uint32_t& graph_crc) {
+  ObjectGraph objects;
+  std::vector<Outgoing> outgoing;
+  for (const auto& [name, array] : arrays) {
+    // Keys that begin with NUL are those of slices.
+    if (name.empty() || name[0] == '\0') {
+      return absl::InvalidArgumentError(
+          absl::StrCat("name ", Quoted(name), " cannot be used in a TensorFlow checkpoint"));
+    }
+    const std::string key = options.name_based ? name : KeyOfName(name);
+    if (!options.name_based && options.object_graph.empty()) objects.Add(name, key);
+    absl::StatusOr<Outgoing> described = Describe(key, array);
+    if (!described.ok()) {
+      return base::WithContext(described.status(), absl::StrCat("array ", Quoted(name)));
+    }
+    outgoing.push_back(*std::move(described));
+  }
+  if (options.name_based) return outgoing;
+  const std::string graph =
+      options.object_graph.empty() ? objects.Serialize() : options.object_graph;
+  graph_bytes = EncodeStrings({graph}, &graph_crc);
+  outgoing.push_back({.key = std::string(kObjectGraph), .bytes = graph_bytes});
+  outgoing.back().entry.set_dtype(kTensorFlowString);
+  outgoing.back().entry.mutable_shape();
+  return outgoing;
+}
+
+// Places the tensors in data files, greedily in their order. Returns the number of files.
+int Place(std::vector<Outgoing>& outgoing, int64_t max_shard_bytes) {
+  int shards = 1;
+  int64_t offset = 0;
+  for (Outgoing& out : outgoing) {
+    const int64_t size = static_cast<int64_t>(out.bytes.size());
+    if (max_shard_bytes > 0 && offset > 0 && size > max_shard_bytes - offset) {
+      ++shards;
+      offset = 0;
+    }
+    out.entry.set_shard_id(shards - 1);
+    out.entry.set_offset(offset);
+    out.entry.set_size(size);
+    offset += size;
+  }
+  return shards;
+}
+
 }  // namespace
 
 absl::Status CheckPrefix(io::FileSystem& fs, absl::string_view prefix) {
@@ -140,48 +189,11 @@ absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
                          const base::NamedArrays& arrays, const BundleOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckNames(arrays));
   PENSTOCK_RETURN_IF_ERROR(CheckPrefix(fs, prefix));
-  ObjectGraph objects;
-  std::vector<Outgoing> outgoing;
-  for (const auto& [name, array] : arrays) {
-    // Keys that begin with NUL are those of slices.
-    if (name.empty() || name[0] == '\0') {
-      return absl::InvalidArgumentError(
-          absl::StrCat("name ", Quoted(name), " cannot be used in a TensorFlow checkpoint"));
-    }
-    const std::string key = options.name_based ? name : KeyOfName(name);
-    if (!options.name_based && options.object_graph.empty()) objects.Add(name, key);
-    absl::StatusOr<Outgoing> described = Describe(key, array);
-    if (!described.ok()) {
-      return base::WithContext(described.status(), absl::StrCat("array ", Quoted(name)));
-    }
-    outgoing.push_back(*std::move(described));
-  }
   uint32_t graph_crc = 0;
   std::string graph_bytes;
-  if (!options.name_based) {
-    const std::string graph =
-        options.object_graph.empty() ? objects.Serialize() : options.object_graph;
-    graph_bytes = EncodeStrings({graph}, &graph_crc);
-    outgoing.push_back({.key = std::string(kObjectGraph), .bytes = graph_bytes});
-    outgoing.back().entry.set_dtype(kTensorFlowString);
-    outgoing.back().entry.mutable_shape();
-  }
-
-  const int64_t max_shard_bytes = options.max_shard_bytes;
-  // Greedy, in the order of the arrays.
-  int shards = 1;
-  int64_t offset = 0;
-  for (Outgoing& out : outgoing) {
-    const int64_t size = static_cast<int64_t>(out.bytes.size());
-    if (max_shard_bytes > 0 && offset > 0 && size > max_shard_bytes - offset) {
-      ++shards;
-      offset = 0;
-    }
-    out.entry.set_shard_id(shards - 1);
-    out.entry.set_offset(offset);
-    out.entry.set_size(size);
-    offset += size;
-  }
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<Outgoing> outgoing,
+                            DescribeAll(arrays, options, graph_bytes, graph_crc));
+  int shards = Place(outgoing, options.max_shard_bytes);
   // The data files of an existing checkpoint are not replaced: another number of shards gives other
   // names, at the price of empty files.
   PENSTOCK_ASSIGN_OR_RETURN(const auto old_files, DataFilesAt(fs, prefix));
