@@ -108,6 +108,11 @@ class Monitor : public Command {
     const std::string token = MonitorToken();
     if (!token.empty()) request.headers.push_back(absl::StrCat("Authorization: Bearer ", token));
     const io::HttpResponse response = http.Fetch(std::move(request));
+    if (response.outcome == io::HttpResponse::Outcome::kStalled) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(address_, " accepts connections but does not answer: it is no monitor, or ",
+                       "its process is stopped"));
+    }
     if (response.outcome != io::HttpResponse::Outcome::kComplete) {
       return absl::UnavailableError(absl::StrCat("no monitor answers at ", address_, ": ",
                                                  response.error,
