@@ -39,6 +39,19 @@ std::string DeviceOf(const remote::WorkerInfo& worker) {
   return worker.devices_size() == 1 ? kind : absl::StrCat(worker.devices_size(), " x ", kind);
 }
 
+// A training with one of eight devices is no reason for idle time of the others.
+std::string WordsOf(const DescribeReply& reply, double idle) {
+  if (reply.sessions_size() == 0) return "idle, no client is connected";
+  int taken = 0;
+  for (const SessionInfo& session : reply.sessions()) taken += session.devices_size();
+  const int devices = reply.worker().devices_size();
+  std::string words = absl::StrFormat("the devices are idle %.0f %% of the time", 100 * idle);
+  if (taken < devices) {
+    absl::StrAppend(&words, ": no session uses ", devices - taken, " of ", devices);
+  }
+  return words;
+}
+
 }  // namespace
 
 void WorkerMonitor::Update(const DescribeReply& reply) {
@@ -72,10 +85,7 @@ void WorkerMonitor::Update(const DescribeReply& reply) {
   if (const int devices = reply.worker().devices_size(); devices > 0 && seconds > 0) {
     const double idle = std::clamp(1 - busy_devices / devices, 0.0, 1.0);
     registry_.Get("penstock_worker_idle_ratio").Set(idle);
-    registry_.SetWords(
-        reply.sessions_size() == 0
-            ? "idle, no client is connected"
-            : absl::StrFormat("the devices are idle %.0f %% of the time", 100 * idle));
+    registry_.SetWords(WordsOf(reply, idle));
   }
   registry_.Sample();
 }

@@ -64,7 +64,7 @@ TEST(WorkerMonitorTest, ComputesRatesBetweenUpdates) {
   EXPECT_DOUBLE_EQ(*s.Find("penstock_session_busy_ratio", kAda), 0.75);
   EXPECT_DOUBLE_EQ(*s.Find("penstock_session_busy_ratio", kBob), 0);
   EXPECT_DOUBLE_EQ(*s.Find("penstock_worker_idle_ratio"), 1 - 0.75 * 4 / 8);
-  EXPECT_EQ(s.words, "the devices are idle 62 % of the time");
+  EXPECT_EQ(s.words, "the devices are idle 62 % of the time: no session uses 2 of 8");
   EXPECT_THAT(s.activities, ElementsAre(std::pair(kAda, "training step 12")));
   EXPECT_THAT(PrometheusText(s),
               HasSubstr("penstock_session_busy_ratio{session=\"4f3a91c2 ada@laptop\"} 0.75\n"));
