@@ -1,5 +1,6 @@
 #include "penstock/train/callbacks/csv_logger.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -91,6 +92,9 @@ class CsvCallback : public Callback {
 
   absl::Status TrainEnd(TrainingContext&) override {
     if (!pending_.empty()) Write();
+    if (const auto rows = std::count(pending_.begin(), pending_.end(), '\n'); rows > 0) {
+      Warn(absl::StrCat("lacks its last ", rows, " lines, which could not be written"));
+    }
     file_ = io::FileDescriptor();
     return absl::OkStatus();
   }
