@@ -104,10 +104,12 @@ class EstimatorCheckpointsTest : public testing::Test {
     }
     return names;
   }
+  // `more`: at most this number of files that only `b` has.
   static void ExpectSame(const std::map<std::string, std::string>& a,
-                         const std::map<std::string, std::string>& b) {
+                         const std::map<std::string, std::string>& b, size_t more = 0) {
     ASSERT_GE(a.size(), 6u);
-    ASSERT_EQ(a.size(), b.size());
+    ASSERT_GE(b.size(), a.size());
+    ASSERT_LE(b.size(), a.size() + more);
     for (const auto& [name, bytes] : a) {
       ASSERT_TRUE(b.count(name) > 0) << name;
       EXPECT_TRUE(b.at(name) == bytes) << name;
@@ -384,7 +386,8 @@ TEST_F(EstimatorCheckpointsTest, ResumesAfterItsClientWasKilled) {
   std::printf("killed %d times\n", killed);
   const auto last = client();
   ASSERT_EQ(last->AwaitEnd(), 0) << last->output();
-  ExpectSame(Checkpoints(here.path()), Checkpoints(run()));
+  // Each kill may leave the three files of a checkpoint that was about to be removed.
+  ExpectSame(Checkpoints(here.path()), Checkpoints(run()), /*more=*/6);
 }
 
 }  // namespace
