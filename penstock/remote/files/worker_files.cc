@@ -253,6 +253,12 @@ absl::Status WorkerFiles::Handle(Call& call) {
     return absl::ResourceExhaustedError(
         absl::StrCat(kMaxWaiting, " requests about files wait for the worker's disk"));
   }
+  // Bounds what waits.
+  if (call.bytes > 2 * kMaxFilePart) {
+    return absl::ResourceExhaustedError(absl::StrCat("a request about files has ", call.bytes,
+                                                     " bytes; at most ", kMaxFilePart,
+                                                     " of a file travel in one"));
+  }
   Files& body = *call.body.mutable_files();
   auto arrays = std::make_shared<base::NamedArrays>();
   if (body.has_write_bundle()) {

@@ -560,6 +560,8 @@ TEST_F(DeviceSessionTest, RejectsUnknownAndTooLargeRequestsAboutFiles) {
   EXPECT_THAT(TextOf(Call(request)), HasSubstr("no open file 5"));
   request.mutable_files()->set_append(5);
   EXPECT_THAT(TextOf(Call(request, "bytes")), HasSubstr("no new file 5"));
+  EXPECT_THAT(TextOf(Call(request, std::string(size_t{9} << 20, 'x'))),
+              HasSubstr("of a file travel in one"));
   request.mutable_files()->set_publish(5);
   EXPECT_THAT(TextOf(Call(request)), HasSubstr("no new file 5"));
   request.mutable_files()->set_close(5);
