@@ -38,6 +38,7 @@ struct RemoteOptions {
   std::string ca = {}, certificate = {}, key = {};
   // File with the bearer token; default: PENSTOCK_REMOTE_TOKEN_FILE.
   std::string token_file = {};
+  // Ends the session or the training that has the devices, if it is the caller's; waits until a training has saved.
   bool take_over = false;       // default: PENSTOCK_REMOTE_TAKE_OVER=1
   int devices = 0;              // of a worker that shares them; 0: all
   double connect_seconds = 20;  // time to reach the worker at first
