@@ -2,11 +2,10 @@
 // it has trained since is saved first, if that can be.
 //
 //   TakeOvers take_overs;
-//   if (take_overs.Begin(id, "ada at laptop")) ... ask the training to save and to end (SIGTERM)
+//   if (take_overs.Begin(id, "ada at laptop")) AskToSaveAndEnd(id);   // SIGTERM
 //   const TakeOvers::Verdict verdict = take_overs.Look(id, {.compiling = "eval_step", .step = 1240});
-//   if (verdict.kill) ... kill it; verdict.words say how it ended and what was lost
-//   else ... wait; verdict.words say for what, and until when
-//   take_overs.Forget(id);   // it has ended
+//   if (verdict.kill) Kill(id);   // verdict.words say how it ended and what was lost; else for what is waited, until when
+//   take_overs.Forget(id);        // it has ended
 //
 // A training looks at SIGTERM between two steps. While it compiles, which may take many minutes, it cannot. So one that
 // compiles and has trained no step, is killed at once: it has nothing to save. One with steps is waited for.
