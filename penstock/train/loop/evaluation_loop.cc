@@ -23,7 +23,7 @@ EvaluationLoop::EvaluationLoop(DeviceModel& model, const data::Dataset& dataset,
       profiler_(profiler),
       trace_(profiler != nullptr ? profiler->trace() : nullptr),
       program_(model.programs(), ProgramKind::kEvaluate),
-      limit_(model.strategy().client(), model.options().clock) {}
+      limit_(model.strategy().client(), model.strategy().device(0), model.options().clock) {}
 
 absl::StatusOr<Logs> EvaluationLoop::Run() {
   status_ = base::CatchExceptions([&] { return EvaluateBatches(); });

@@ -1,8 +1,13 @@
 #include "penstock/train/loop/in_flight.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace penstock::train {
+
+int64_t InFlight::MaxBytesOf(runtime::Client& client, const runtime::Device& device) {
+  return std::min(kMaxBytes, client.FreeMemory(device).bytes / 8);
+}
 
 void InFlight::Abandon() {
   for (Entry& entry : queue_) {
@@ -13,11 +18,11 @@ void InFlight::Abandon() {
 }
 
 void InFlight::Measured(bool on_cpu, double device_seconds, double host_seconds,
-                        double round_trip_seconds, int64_t bytes) {
+                        double round_trip_seconds, int64_t bytes, int64_t max_bytes) {
   const double newest = device_seconds_ == 0 ? 1 : 0.125;
   device_seconds_ += newest * (device_seconds - device_seconds_);
   host_seconds_ += newest * (host_seconds - host_seconds_);
-  limit_ = LimitFor(on_cpu, device_seconds_, host_seconds_, round_trip_seconds, bytes);
+  limit_ = LimitFor(on_cpu, device_seconds_, host_seconds_, round_trip_seconds, bytes, max_bytes);
 }
 
 absl::Status InFlight::Add(const runtime::Buffer& report, DeviceBatch batch,

@@ -39,9 +39,11 @@ class InFlight {
   // Where devices are a round trip away, the next batch would cross the connection meanwhile, so nothing is waited
   // for; and as many executions are in flight as run within the round trip, or within kAheadSeconds. As long as it is
   // the round trip that limits, device_seconds is that part of it that one execution takes, so the limit grows until
-  // the devices are busy. `bytes`: of an execution's batches, which stay in memory until its report is read.
+  // the devices are busy. `bytes`: of an execution's batches, which stay in memory until its report is read;
+  // `max_bytes`: of all of them beyond kLimit (MaxBytesOf).
   static size_t LimitFor(bool on_cpu, double device_seconds, double host_seconds,
-                         double round_trip_seconds = 0, int64_t bytes = 0) {
+                         double round_trip_seconds = 0, int64_t bytes = 0,
+                         int64_t max_bytes = kMaxBytes) {
     if (round_trip_seconds <= 0) {
       const bool waits =
           on_cpu && device_seconds >= kLongSeconds && host_seconds <= device_seconds / 50;
@@ -49,11 +51,13 @@ class InFlight {
     }
     const double within =
         std::ceil(std::max(round_trip_seconds, kAheadSeconds) / std::max(device_seconds, 1e-6));
-    const double fit = static_cast<double>(kMaxBytes / std::max<int64_t>(1, bytes));
+    const double fit = static_cast<double>(max_bytes / std::max<int64_t>(1, bytes));
     const double more = std::min({within, static_cast<double>(kMaxLimit - kLimit), fit});
     return kLimit + static_cast<size_t>(more);
   }
   static constexpr double kLongSeconds = 0.05;
+  // kMaxBytes, or an eighth of what is free on the device now. Asks the device's host.
+  static int64_t MaxBytesOf(runtime::Client& client, const runtime::Device& device);
 
   struct Execution {
     base::Array report;
@@ -79,7 +83,7 @@ class InFlight {
   // Sets the limit by LimitFor the moving average of executions: a single one may have been
   // slow because an epoch ended.
   void Measured(bool on_cpu, double device_seconds, double host_seconds,
-                double round_trip_seconds = 0, int64_t bytes = 0);
+                double round_trip_seconds = 0, int64_t bytes = 0, int64_t max_bytes = kMaxBytes);
   // Whether the host waits for each execution before it dispatches the next one.
   bool waits_for_each() const { return limit_ == 0; }
 

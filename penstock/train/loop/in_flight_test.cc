@@ -38,6 +38,12 @@ TEST(InFlight, GathersShortExecutionsOfDevicesElsewhere) {
   EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/true, InFlight::kAheadSeconds / 20, 0), InFlight::kLimit);
 }
 
+// A worker may allow a session little memory.
+TEST(InFlight, KeepsWithinTheMemoryThatIsFree) {
+  EXPECT_EQ(InFlight::LimitFor(/*on_cpu=*/false, 0.0001, 0, 0.00005, 24'000, 1 << 17),
+            InFlight::kLimit + 5);
+}
+
 // Executions of 2 ms at 20 ms: while too few are in flight, each seems to take its part of the round trip.
 TEST(InFlight, GrowsUntilTheRoundTripIsFull) {
   constexpr double kStep = 0.002, kRoundTrip = 0.02;

@@ -43,7 +43,7 @@ PredictionLoop::PredictionLoop(DeviceModel& model, const data::Dataset& dataset,
       callbacks_(callbacks),
       take_(take),
       program_(model.programs(), ProgramKind::kPredict),
-      limit_(model.strategy().client(), model.options().clock),
+      limit_(model.strategy().client(), model.strategy().device(0), model.options().clock),
       parts_(model.objective().network.outputs().size()) {}
 
 absl::StatusOr<std::vector<Array>> PredictionLoop::Run() {

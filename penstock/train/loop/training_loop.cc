@@ -517,9 +517,14 @@ void TrainingLoop::Measure(const InFlight::Execution& execution) {
   // If the host waits for each execution, the device's idle time is known: most of the host's work
   // may be done while the device is busy. Otherwise it may be all of the host's work.
   const double gap = last_finished_ > 0 ? std::max(0.0, dispatched - last_finished_) : 0;
+  if (round_trip > 0 && !max_bytes_in_flight_.has_value()) {
+    const Strategy& strategy = model_.strategy();
+    max_bytes_in_flight_ = InFlight::MaxBytesOf(strategy.client(), strategy.device(0));
+  }
   in_flight_.Measured(model_.on_cpu(), device_seconds,
                       in_flight_.waits_for_each() ? std::min(gap, host_seconds) : host_seconds,
-                      round_trip, execution.batch.bytes * execution.batch.types->depth);
+                      round_trip, execution.batch.bytes * execution.batch.types->depth,
+                      max_bytes_in_flight_.value_or(InFlight::kMaxBytes));
   last_execution_ = {.steps = execution.batch.steps,
                      .examples = execution.batch.examples,
                      .dispatched = dispatched,

@@ -171,6 +171,8 @@ class TrainingLoop final : public TrainingContext, public LiveTraining, public S
   BoundProgram step_;
   InFlight in_flight_;
   const FeedHost* feed_host_ = nullptr;  // null: the devices are here
+  // Of batches on devices elsewhere; asked for once, when the first execution has completed.
+  std::optional<int64_t> max_bytes_in_flight_;
 
   absl::Status status_;  // of the whole training
   bool stopping_ = false, saved_for_drain_ = false;
