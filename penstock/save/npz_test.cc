@@ -119,7 +119,7 @@ TEST(NpzWeights, RejectHostileFilesAndNameTensorAndOffset) {
     std::string bytes;
     const char* message;
   } kCases[] = {
-      {"no byte", "", "first bytes"},
+      {"no byte", "", "the file is empty"},
       {"only a local header", whole.substr(0, 40), "no end record"},
       {"other member", Archive({{"x.npy", good}, {"x.txt", good}}), "'x.txt' is not a .npy file"},
       {"name twice", Archive({{"x.npy", good}, {"x.npy", good}}), "'x' appears twice"},

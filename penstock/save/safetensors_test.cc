@@ -266,7 +266,7 @@ std::vector<Hostile> HostileFiles() {
   };
   const std::string deep(100'000, '[');
   return {
-      {"no byte", "", "first bytes"},
+      {"no byte", "", "the file is empty"},
       {"7 bytes", std::string("\2\0\0\0\0\0\0", 7), "first bytes"},
       {"header of 2^63", length(1ull << 63), "first bytes"},
       {"header of 100 MB and one", length(100'000'001), "first bytes"},
