@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -30,7 +32,9 @@ constexpr double kStrangerSeconds = 2;
 // What a stranger's connection may send. A Hello has 64 KiB at most; gRPC keeps much more than it receives of some
 // frames (pings: 60 times), and parses a header again with each of its parts.
 constexpr uint64_t kStrangerBytes = uint64_t{256} << 10;
-constexpr int kStrangerMilliseconds = 10;  // between looks at what strangers have sent
+constexpr int kStrangerBuffer = 64 << 10;  // that the kernel may hold (it doubles it)
+constexpr int kStrangerMilliseconds = 10;  // between looks at strangers that send nothing
+constexpr int kUnreadMilliseconds = 1;     // before the next look at what gRPC has not read
 // At the limit, a stranger's connection that is older makes room.
 constexpr double kRoomSeconds = 1;
 constexpr size_t kFirstBytes = 3;  // enough to tell HTTP/2 ("PRI"), TLS and others apart
@@ -79,6 +83,25 @@ void DiscardReceived(int fd) {
   constexpr size_t kAtOnce = size_t{64} << 20;
   // TCP neither copies nor writes with MSG_TRUNC (tcp(7)).
   while (recv(fd, nullptr, kAtOnce, MSG_TRUNC | MSG_DONTWAIT) > 0) continue;
+}
+
+// Keeps the kernel from growing the receive buffer of a stranger's connection (it grows to megabytes, all of which gRPC
+// reads and parses before it sees that the connection was shut down), and lets it grow for a trusted one. Kernels before
+// 5.14 cannot take a limit back: there it is not set.
+void LimitReceiveBuffer(int fd, bool limit) {
+#ifdef SO_BUF_LOCK
+  int lock = 0;
+  socklen_t size = sizeof(lock);
+  if (getsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &lock, &size) != 0) return;
+  if (limit) {
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kStrangerBuffer, sizeof(kStrangerBuffer));
+  } else {
+    lock = 0;
+    setsockopt(fd, SOL_SOCKET, SO_BUF_LOCK, &lock, sizeof(lock));
+  }
+#else
+  (void)fd, (void)limit;
+#endif
 }
 
 bool LooksRight(const char* bytes, bool tls) {
@@ -133,13 +156,19 @@ class Listener::Impl {
   ~Impl() { Stop(); }
 
   void Stop() {
-    if (!thread_.joinable()) return;
+    // The strangers are watched meanwhile.
+    {
+      std::lock_guard lock(mutex_);
+      taking_ends_ = true;
+    }
+    to_take_changed_.notify_all();
+    if (taker_.joinable()) taker_.join();
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
     }
     Wake();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
   }
 
   int port() const { return port_; }
@@ -149,7 +178,9 @@ class Listener::Impl {
     take_ = std::move(take);
     try {
       thread_ = std::thread([this] { Loop(); });
+      taker_ = std::thread([this] { Take(); });
     } catch (const std::system_error& error) {
+      Stop();
       return absl::ResourceExhaustedError(
           absl::StrCat("cannot start a thread for the listener: ", error.what()));
     }
@@ -176,11 +207,29 @@ class Listener::Impl {
     std::string peer;
     double since;
     bool trusted = false;
+    uint64_t received = 0;
+    bool readable = false;  // now
+    bool unread = false;    // gRPC has not read what was there at the last look
   };
 
   void Wake() {
     const uint64_t one = 1;
     (void)!write(wake_.get(), &one, sizeof(one));
+  }
+
+  // Gives connections to gRPC, which may read and parse what they have sent before it returns: a flood would keep the
+  // thread that ends floods.
+  void Take() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      to_take_changed_.wait(lock, [this] { return taking_ends_ || !to_take_.empty(); });
+      if (taking_ends_) return;
+      FileDescriptor fd = std::move(to_take_.front());
+      to_take_.pop_front();
+      lock.unlock();
+      take_(fd.Release());
+      lock.lock();
+    }
   }
 
   // Takes what other threads have said; false at the end.
@@ -195,7 +244,9 @@ class Listener::Impl {
     }
     for (const std::string& peer : trusted) {
       for (Handed& connection : open_) {
-        if (connection.peer == peer) connection.trusted = true;
+        if (connection.peer != peer || connection.trusted) continue;
+        connection.trusted = true;
+        LimitReceiveBuffer(connection.copy.get(), false);
       }
     }
     return true;
@@ -208,15 +259,19 @@ class Listener::Impl {
     options_.log->Stranger(absl::StrCat("closed a connection from ", connection.peer, ": ", why));
   }
 
-  // Ends strangers that take too long or send too much. They leave open_ when the sockets are closed.
+  // Ends strangers that take too long or send too much. They leave open_ when the sockets are closed. Called as soon as
+  // something arrives: within ten milliseconds a stranger on this machine can send tens of megabytes.
   void WatchStrangers() {
     const double now = Seconds();
-    for (const Handed& connection : open_) {
+    for (Handed& connection : open_) {
       if (connection.trusted) continue;
+      const uint64_t received = BytesReceived(connection.copy.get());
+      connection.unread = connection.readable && received == connection.received;
+      connection.received = received;
       if (now - connection.since > options_.first_call_seconds) {
         EndStranger(connection, absl::StrCat("it made no call with credentials within ",
                                              options_.first_call_seconds, " s"));
-      } else if (BytesReceived(connection.copy.get()) > kStrangerBytes) {
+      } else if (received > kStrangerBytes) {
         EndStranger(connection, absl::StrCat("it sent more than ", kStrangerBytes >> 10,
                                              " KiB without a call with credentials"));
       }
@@ -246,8 +301,11 @@ class Listener::Impl {
       polled.push_back({wake_.get(), POLLIN, 0});
       polled.push_back({accepting_ ? socket_.get() : -1, POLLIN, 0});
       for (const New& connection : new_) polled.push_back({connection.fd.get(), POLLIN, 0});
-      // No events: only that gRPC or the peer has shut the connection down.
-      for (const Handed& connection : open_) polled.push_back({connection.copy.get(), 0, 0});
+      // Without POLLIN: only that gRPC or the peer has shut the connection down.
+      for (const Handed& connection : open_) {
+        const bool watched = !connection.trusted && !connection.unread;
+        polled.push_back({connection.copy.get(), static_cast<short>(watched ? POLLIN : 0), 0});
+      }
       if (poll(polled.data(), polled.size(), Timeout()) < 0 && errno != EINTR) return;
       if (polled[0].revents != 0 && !Hear()) return;
       accepting_ = true;
@@ -257,7 +315,9 @@ class Listener::Impl {
       }
       std::vector<Handed> still_open;
       for (size_t i = 0; i < open_.size(); ++i) {
-        if (polled[2 + new_.size() + i].revents == 0) still_open.push_back(std::move(open_[i]));
+        const short events = polled[2 + new_.size() + i].revents;
+        open_[i].readable = (events & POLLIN) != 0;
+        if ((events & ~POLLIN) == 0) still_open.push_back(std::move(open_[i]));
       }
       for (Handed& connection : handed_over_) still_open.push_back(std::move(connection));
       handed_over_.clear();
@@ -278,7 +338,8 @@ class Listener::Impl {
     int timeout = next < 0 ? -1 : std::max(0, static_cast<int>((next - Seconds()) * 1e3) + 1);
     for (const Handed& connection : open_) {
       if (connection.trusted) continue;
-      return timeout < 0 ? kStrangerMilliseconds : std::min(timeout, kStrangerMilliseconds);
+      const int look = connection.unread ? kUnreadMilliseconds : kStrangerMilliseconds;
+      timeout = timeout < 0 ? look : std::min(timeout, look);
     }
     return timeout;
   }
@@ -303,6 +364,7 @@ class Listener::Impl {
       const int on = 1, first = static_cast<int>(kFirstBytes);
       setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
       setsockopt(fd.get(), SOL_SOCKET, SO_RCVLOWAT, &first, sizeof(first));
+      LimitReceiveBuffer(fd.get(), true);
       new_.push_back({std::move(fd), Seconds() + options_.first_bytes_seconds});
     }
   }
@@ -344,7 +406,11 @@ class Listener::Impl {
     FileDescriptor copy(fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
     if (copy.get() < 0) return true;
     handed_over_.push_back({std::move(copy), PeerText(fd.get()), Seconds()});
-    take_(fd.Release());
+    {
+      std::lock_guard lock(mutex_);
+      to_take_.push_back(std::move(fd));
+    }
+    to_take_changed_.notify_all();
     return true;
   }
 
@@ -356,10 +422,13 @@ class Listener::Impl {
   std::vector<New> new_;
   std::vector<Handed> open_, handed_over_;  // in the order of `since`
 
-  std::mutex mutex_;
-  bool stopping_ = false;
+  std::mutex mutex_;  // guards the following
+  bool stopping_ = false, taking_ends_ = false;
   std::vector<std::string> newly_trusted_;
-  std::thread thread_;
+  std::deque<FileDescriptor> to_take_;
+  std::condition_variable to_take_changed_;
+
+  std::thread thread_, taker_;
 };
 
 Listener::Listener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
