@@ -1,8 +1,6 @@
 #include "penstock/remote/checkpoint/worker_checkpoints.h"
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <optional>
 #include <string>
@@ -104,20 +102,7 @@ struct WorkerCheckpoints::Store {
   base::NamedArrays found;  // of the checkpoint that was read, until it was loaded
   bool last_failed = false;
 
-  // Set by the thread's last task.
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool ended = false;
-
-  void End() {
-    const std::lock_guard<std::mutex> lock(mutex);
-    ended = true;
-    changed.notify_all();
-  }
-  bool AwaitEnd(double seconds) {
-    std::unique_lock<std::mutex> lock(mutex);
-    return changed.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return ended; });
-  }
+  ThreadEnd ended;  // set by the thread's last task
 };
 
 absl::StatusOr<Reply> WorkerCheckpoints::Store::Read() {
@@ -191,18 +176,19 @@ WorkerCheckpoints::WorkerCheckpoints(SessionState& session)
 
 WorkerCheckpoints::~WorkerCheckpoints() {
   for (auto& [handle, thread] : stores_) {
-    thread.pool->Schedule([store = thread.store] { store->End(); });
+    thread.pool->Schedule([store = thread.store] { store->ended.Set(); });
     closing_.push_back(std::move(thread));
   }
   stores_.clear();
-  EndThreads(std::move(closing_), session_.options().limits.feed_end_seconds,
-             [](const Thread& thread, double seconds) { return thread.store->AwaitEnd(seconds); });
+  EndThreads(
+      std::move(closing_), session_.options().limits.feed_end_seconds,
+      [](const Thread& thread, double seconds) { return thread.store->ended.Await(seconds); });
   shared_->gate.Close();
 }
 
 absl::Status WorkerCheckpoints::Open(uint64_t handle, uint64_t request,
                                      const Checkpoints::Open& open) {
-  std::erase_if(closing_, [](const Thread& thread) { return thread.store->AwaitEnd(0); });
+  std::erase_if(closing_, [](const Thread& thread) { return thread.store->ended.Await(0); });
   if (stores_.size() + closing_.size() >= kMaxStores) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the session has ", kMaxStores, " folders of checkpoints open"));
@@ -298,7 +284,7 @@ absl::Status WorkerCheckpoints::Handle(Call& call) {
     });
     reply.ok() ? store->shared->gate.SendReply(request, *std::move(reply))
                : store->shared->gate.SendError(request, OnTheWorker(reply.status()));
-    if (body.body_case() == Checkpoints::kClose) store->End();
+    if (body.body_case() == Checkpoints::kClose) store->ended.Set();
   });
   if (!close) return absl::OkStatus();
   closing_.push_back(std::move(thread));

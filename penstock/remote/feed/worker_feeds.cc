@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <iterator>
 #include <list>
 #include <utility>
@@ -120,9 +118,7 @@ struct WorkerFeeds::Feed {
   std::atomic<int> waiting = 0;
   std::atomic<bool> closed = false;
 
-  // Set by the thread's last task.
-  std::condition_variable changed;
-  bool ended = false;  // guarded by mutex
+  ThreadEnd ended;  // set by the thread's last task
 
   void End() {
     std::unique_ptr<train::HostFeed> destroyed;
@@ -131,13 +127,7 @@ struct WorkerFeeds::Feed {
       destroyed = std::move(feed);
     }
     destroyed.reset();
-    const std::lock_guard<std::mutex> lock(mutex);
-    ended = true;
-    changed.notify_all();
-  }
-  bool AwaitEnd(double seconds) {
-    std::unique_lock<std::mutex> lock(mutex);
-    return changed.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return ended; });
+    ended.Set();
   }
 };
 
@@ -151,14 +141,15 @@ WorkerFeeds::~WorkerFeeds() {
     closing_.push_back(std::move(thread));
   }
   feeds_.clear();
-  EndThreads(std::move(closing_), session_.options().limits.feed_end_seconds,
-             [](const Thread& thread, double seconds) { return thread.feed->AwaitEnd(seconds); });
+  EndThreads(
+      std::move(closing_), session_.options().limits.feed_end_seconds,
+      [](const Thread& thread, double seconds) { return thread.feed->ended.Await(seconds); });
   shared_->gate.Close();
 }
 
 void WorkerFeeds::JoinEndedLocked() {
   for (size_t i = 0; i < closing_.size();) {
-    if (closing_[i].feed->AwaitEnd(0)) {
+    if (closing_[i].feed->ended.Await(0)) {
       std::swap(closing_[i], closing_.back());
       closing_.pop_back();
     } else {

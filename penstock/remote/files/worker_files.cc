@@ -1,9 +1,6 @@
 #include "penstock/remote/files/worker_files.h"
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,21 +98,12 @@ struct WorkerFiles::State {
   absl::flat_hash_map<uint64_t, std::unique_ptr<io::RandomAccessFile>> inputs;
   absl::flat_hash_map<uint64_t, std::unique_ptr<io::OutputStream>> outputs;
 
-  // Set by the thread's last task.
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool ended = false;
+  ThreadEnd ended;  // set by the thread's last task
 
   void End() {
     inputs.clear();
     outputs.clear();
-    const std::lock_guard<std::mutex> lock(mutex);
-    ended = true;
-    changed.notify_all();
-  }
-  bool AwaitEnd(double seconds) {
-    std::unique_lock<std::mutex> lock(mutex);
-    return changed.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return ended; });
+    ended.Set();
   }
 };
 
@@ -240,7 +228,7 @@ WorkerFiles::~WorkerFiles() {
     threads.push_back(std::move(thread_));
     EndThreads(
         std::move(threads), session_.options().limits.feed_end_seconds,
-        [](const Thread& thread, double seconds) { return thread.state->AwaitEnd(seconds); });
+        [](const Thread& thread, double seconds) { return thread.state->ended.Await(seconds); });
   }
   state->gate.Close();
 }
