@@ -3,7 +3,7 @@
 // Work "resnet20": ResNet-20 for CIFAR, batches of 128 images from one uint8 batch in memory, SGD
 // with momentum; items are images. Work "iris": an MLP 4-10-3 on one batch of 16 flowers;
 // "iris_rows": on a row at a time, which the program passes to each step; items are steps.
-// "run_cost": the steps of "iris" on one row by Session::Run, and in turns by their program alone.
+// "run_cost": the steps of "iris" on one row by Session::Run, alternating with their program alone.
 #pragma once
 
 #include <memory>

@@ -72,7 +72,7 @@ class RunCost : public Training {
   }
 
   absl::StatusOr<double> Run(int64_t steps) override {
-    // In turns, so that both see the same machine, and the median: others use it, too.
+    // Alternating, so that both see the same load, and the median, because the machine is shared.
     constexpr int64_t kBlock = 200;
     double seconds = 0;
     std::vector<double> costs;

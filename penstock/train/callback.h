@@ -27,10 +27,12 @@
 // EpochEnd.
 //
 // Asynchrony. The host dispatches work ahead of the devices: a ...BatchBegin is called before a
-// batch is dispatched, a ...BatchEnd when its report has arrived, while up to two later batches are
-// in flight (behind an address, as many as run within a round trip or 5 ms, at most 64: loop/in_flight.h). The devices
-// complete them after a Stop, too; who wants the weights of an exact step says so (WantsState). Each of the two is called in the order of the batches. With several steps per
-// execution, BatchBegin is called before the first of them and BatchEnd after the last.
+// batch is dispatched, a ...BatchEnd when its report has arrived, while up to two later batches
+// are in flight (behind an address, as many as run within a round trip or 5 ms, at most 64:
+// loop/in_flight.h). The devices complete them after a Stop, too; who wants the weights of an
+// exact step says so (WantsState). Each of the two is called in the order of the batches. With
+// several steps per execution, BatchBegin is called before the first of them and BatchEnd after
+// the last.
 //
 // Hooks are called on the thread that called Fit, Evaluate or Predict.
 #pragma once

@@ -30,7 +30,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// So many weights that the first epochs can be seen before the last one has ended: tens of milliseconds each.
+// Enough weights that an epoch takes tens of milliseconds, so that the first ones are seen before the last one ends.
 const std::vector<std::string> kSlow = {"--image-size", "64", "64"};
 
 class DetachedTrainingTest : public cli::testing::CommandFixture {

@@ -3,7 +3,8 @@
 // Writes are atomic: Create writes to a hidden temporary file ".penstock-....part" in the target's
 // folder, which List omits; Close flushes it to disk (fsync), renames it over the target and
 // flushes the folder. A killed program leaves at most such a temporary file, never a partial
-// target; the next CheckWritableFile or CheckWritableFolder of its folder on this machine removes it. An existing target keeps its permission bits. A symbolic link is followed: the file it
+// target; the next CheckWritableFile or CheckWritableFolder of its folder on this machine removes
+// it. An existing target keeps its permission bits. A symbolic link is followed: the file it
 // points to is created or replaced, and the link stays; if the folder of that file does not exist
 // (a disk that is not mounted), it is an error and nothing is created. Character devices and pipes
 // (/dev/stdout) are written to directly; a pipe without a reader, a socket and a block device are

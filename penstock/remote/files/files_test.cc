@@ -117,7 +117,7 @@ TEST_F(WorkerFilesTest, NamesMayHaveAnyBytes) {
   EXPECT_EQ(text, "text");
 }
 
-TEST_F(WorkerFilesTest, ANewFileAppearsWhenItIsClosed) {
+TEST_F(WorkerFilesTest, PublishesANewFileWhenItIsClosed) {
   const std::string path = root_ + "/run/note";
   std::ofstream(path) << "old";
   {

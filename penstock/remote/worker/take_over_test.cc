@@ -73,7 +73,7 @@ TEST_F(TakeOversTest, LimitsCompilesAndSaysWhatIsLost) {
                                    HasSubstr("are lost")));
 }
 
-// A client that asks again goes on with the same wait; another take-over, later, begins anew.
+// A client that asks again continues the same wait; a later take-over starts a new one.
 TEST_F(TakeOversTest, BeginsOncePerTraining) {
   EXPECT_TRUE(take_overs_.Begin(kId, "ada"));
   clock_.Advance(600);

@@ -85,7 +85,7 @@ Worker::Impl::~Impl() {
   }
   ending = nullptr;
   training_server = nullptr;
-  trainings_ = nullptr;  // their records stay: the next run goes on with them
+  trainings_ = nullptr;  // their records stay: the next run resumes them
   if (log_ != nullptr && ready_) log_->End(end_reason_.empty() ? "by request" : end_reason_);
 }
 

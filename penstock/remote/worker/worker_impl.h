@@ -3,7 +3,7 @@
 //   worker.cc               start, drain, stop, end
 //   worker_sessions.cc      who gets the devices; sessions from their Hello to their end
 //   worker_trainings.cc     trainings that the worker runs, and their take-over
-//   worker_description.cc   what monitors and clients are told
+//   worker_description.cc   the description that monitors and clients read
 #pragma once
 
 #include <chrono>

@@ -47,7 +47,7 @@ std::string StampedLine(absl::string_view text, base::Clock& clock) {
   return line;
 }
 
-// A pipe that nobody empties loses lines, rather than stopping the worker.
+// If the log is a pipe without a reader, lines are dropped and the worker continues.
 absl::StatusOr<io::FileDescriptor> OpenForAppending(const std::string& path) {
   io::FileDescriptor file(::open(
       path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
