@@ -289,7 +289,7 @@ TEST_F(DetachedTrainingTest, ClientThatWaitsForItsWorkerEndsBySigterm) {
   command.insert(command.begin(), PENSTOCK_PROGRAM);
   Process client(command);
   client.AwaitLine("Epoch ");
-  worker_->process().Kill();
+  worker_->Kill();
   client.AwaitLine("reconnecting");
   ::kill(client.id(), SIGTERM);
   EXPECT_EQ(client.AwaitEnd(), 75) << client.output();

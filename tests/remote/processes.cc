@@ -1,18 +1,23 @@
 #include "tests/remote/processes.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include <arpa/inet.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -115,8 +120,28 @@ WorkerProcess::WorkerProcess(const WorkerProcessOptions& options)
   if (options_.drop_output) process_->DropOutput();
 }
 
-void WorkerProcess::KillAndStartAgain() {
+WorkerProcess::~WorkerProcess() {
+  process_.reset();
+  if (kept_port_ >= 0) ::close(kept_port_);
+}
+
+void WorkerProcess::Kill() {
   process_->Kill();
+  if (kept_port_ >= 0) return;
+  // Bound, not listening: connections are refused, and a worker that allows it, as ours do, can bind to it, too.
+  kept_port_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  ::setsockopt(kept_port_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  sockaddr_in at = {};
+  at.sin_family = AF_INET;
+  at.sin_port = htons(static_cast<uint16_t>(port()));
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::bind(kept_port_, reinterpret_cast<const sockaddr*>(&at), sizeof(at)), 0)
+      << address_ << ": " << std::strerror(errno);
+}
+
+void WorkerProcess::KillAndStartAgain() {
+  Kill();
   StartAgain();
 }
 

@@ -61,7 +61,12 @@ struct WorkerProcessOptions {
 class WorkerProcess {
  public:
   explicit WorkerProcess(const WorkerProcessOptions& options);
+  ~WorkerProcess();
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
 
+  // Nobody else gets its port meanwhile: tests that run beside this one listen, too.
+  void Kill();
   // Starts it again on the same port. Does not wait until it listens: clients do.
   void KillAndStartAgain();
   void StartAgain();  // after it has ended
@@ -78,6 +83,7 @@ class WorkerProcess {
 
   const WorkerProcessOptions options_;
   const std::string log_, temporary_;
+  int kept_port_ = -1;  // a socket
   std::string address_;
   std::unique_ptr<Process> process_;
 };
