@@ -9,16 +9,14 @@
 
 #include "penstock/runtime/testing/test_device.h"
 #include "penstock/session/gradients.h"
+#include "penstock/session/ops/math_ops.h"
+#include "penstock/session/ops/random_ops.h"
 #include "penstock/session/session.h"
-#include "penstock/session/testing/test_ops.h"
 
 namespace penstock::session {
 namespace control_flow_test {
 namespace {
 
-using test_ops::Add;
-using test_ops::Less;
-using test_ops::Multiply;
 using ::testing::HasSubstr;
 
 class ControlFlowTest : public testing::Test {
@@ -182,7 +180,7 @@ TEST_F(ControlFlowTest, TakesGradientsWithinABody) {
       [&](const Tensors& v) {
         const Tensor error = Add(Multiply(v[1], v[1]), Constant(-2.0));
         const Tensor slope = Gradients({error}, {v[1]})[0];
-        const Tensor change = test_ops::Binary("Div", error, slope, ir::Divide, {});
+        const Tensor change = Divide(error, slope);
         return Tensors{Add(v[0], Constant(1.0)), Add(v[1], Multiply(change, Constant(-1.0)))};
       },
       {Constant(0.0), Constant(1.0)})[1];
@@ -194,7 +192,7 @@ TEST_F(ControlFlowTest, DrawsOtherNumbersInEachIteration) {
   const auto walk = [&](float steps) {
     return WhileLoop([=](const Tensors& v) { return Less(v[0], Constant(steps)); },
                      [&](const Tensors& v) {
-                       const Tensor random = test_ops::Random({}, 3);
+                       const Tensor random = RandomUniform({}, 0, 1, {.seed = 3});
                        return Tensors{Add(v[0], Constant(1.0)), random, v[1]};
                      },
                      {Constant(0.0), Constant(0.0), Constant(0.0)});
@@ -256,11 +254,12 @@ TEST_F(ControlFlowTest, RejectsTensorsOfABodyOutside) {
       pred, [&] { return inside = Add(Constant(1.0), Constant(2.0)); },
       [&] { return Constant(4.0); });
   ASSERT_EQ(graph_.status(), absl::OkStatus());
-  EXPECT_EQ(session_.Run(inside).status().message(),
-            "'cond/Add' is in the body of 'cond' and cannot be fetched; return it from that body");
+  EXPECT_EQ(
+      session_.Run(inside).status().message(),
+      "'cond/AddV2' is in the body of 'cond' and cannot be fetched; return it from that body");
   Add(inside, y);
   EXPECT_THAT(std::string(graph_.status().message()),
-              HasSubstr("input 0, 'cond/Add:0', was made in the body of 'cond' and has no value "
+              HasSubstr("input 0, 'cond/AddV2:0', was made in the body of 'cond' and has no value "
                         "outside; return it from that body"));
 }
 

@@ -6,15 +6,13 @@
 #include "penstock/runtime/testing/test_device.h"
 #include "penstock/session/control_flow.h"
 #include "penstock/session/ops/core_ops.h"
+#include "penstock/session/ops/math_ops.h"
 #include "penstock/session/session.h"
-#include "penstock/session/testing/test_ops.h"
 
 namespace penstock::session {
 namespace gradients_test {
 namespace {
 
-using test_ops::Add;
-using test_ops::Multiply;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

@@ -3,16 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "penstock/session/ops/array_ops.h"
 #include "penstock/session/ops/core_ops.h"
-#include "penstock/session/testing/test_ops.h"
+#include "penstock/session/ops/math_ops.h"
 
 namespace penstock::session {
 namespace graph_test {
 namespace {
 
-using test_ops::Add;
-using test_ops::MatMul;
-using test_ops::Reshape;
 using ::testing::HasSubstr;
 
 class GraphTest : public testing::Test {
@@ -28,7 +26,7 @@ TEST_F(GraphTest, InfersExtentsThatAreKnown) {
   const Tensor w = Constant(Array::Zeros(DType::kF32, {6, 4}));
   EXPECT_EQ(MatMul(x, w).shape().ToString(), "[?,4]");
   EXPECT_EQ(Reshape(x, {-1, 2, 3}).shape().ToString(), "[?,2,3]");
-  EXPECT_EQ(test_ops::ReduceSum(x).shape().ToString(), "[]");
+  EXPECT_EQ(ReduceSum(x).shape().ToString(), "[]");
   EXPECT_EQ(Add(w, w).shape().ToString(), "[6,4]");
   // Broadcasting with a known extent decides.
   const Tensor any = Placeholder(DType::kF32, {-1, -1}, "any");
@@ -59,7 +57,7 @@ TEST_F(GraphTest, AnUnknownRankStaysUnknown) {
 TEST_F(GraphTest, NamesTheLineOfAMistake) {
   const Tensor x = Placeholder(DType::kF32, {-1, 5}, "x");
   const NameScope layer("layer");
-  const Tensor bad = MatMul(x, Constant(Array::Zeros(DType::kF32, {4, 3})), {"train.cc", 12});
+  const Tensor bad = MatMul(x, Constant(Array::Zeros(DType::kF32, {4, 3})), {}, {"train.cc", 12});
   EXPECT_FALSE(bad.valid());
   EXPECT_THAT(Error(), HasSubstr("MatMul 'layer/MatMul' (train.cc:12): given float32[?,5] and "
                                  "float32[4,3]: "));

@@ -12,8 +12,8 @@
 #include "penstock/runtime/testing/test_device.h"
 #include "penstock/session/control_flow.h"
 #include "penstock/session/ops/core_ops.h"
+#include "penstock/session/ops/math_ops.h"
 #include "penstock/session/session.h"
-#include "penstock/session/testing/test_ops.h"
 
 namespace penstock::session {
 namespace random_graph_test {
@@ -197,13 +197,13 @@ class RandomGraph {
       }
       case Kind::kMaximum: {
         const Tensor a = input(false), b = input(false);
-        op.tensor = test_ops::Binary("Maximum", a, b, ir::Maximum, {});
+        op.tensor = Maximum(a, b);
         break;
       }
       case Kind::kSelect: {
         const Tensor a = input(true), b = input(true);
         op.tensor = Cond(
-            test_ops::Less(a, b), [&] { return b; }, [&] { return AddInScope(a, b); });
+            Less(a, b), [&] { return b; }, [&] { return AddInScope(a, b); });
         break;
       }
       case Kind::kAssign:

@@ -9,17 +9,15 @@
 #include "penstock/runtime/testing/counting_client.h"
 #include "penstock/runtime/testing/test_device.h"
 #include "penstock/session/gradients.h"
+#include "penstock/session/ops/array_ops.h"
 #include "penstock/session/ops/core_ops.h"
-#include "penstock/session/testing/test_ops.h"
+#include "penstock/session/ops/math_ops.h"
+#include "penstock/session/ops/random_ops.h"
 
 namespace penstock::session {
 namespace session_test {
 namespace {
 
-using test_ops::Add;
-using test_ops::MatMul;
-using test_ops::Multiply;
-using test_ops::Random;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -128,7 +126,7 @@ TEST_F(SessionTest, FeedsTakeThePlaceOfAnyTensor) {
   EXPECT_EQ(session_.Run(z, {{x, Array::Scalar(10.0f)}})->item<float>(), 21);
   EXPECT_EQ(session_.Run(y, {{y, Array::Scalar(3.0f)}})->item<float>(), 3);  // fed and fetched
   const Tensor d = PlaceholderWithDefault(Constant({1.0, 2.0}), {-1}, "d");
-  const Tensor sum = test_ops::ReduceSum(d);
+  const Tensor sum = ReduceSum(d);
   EXPECT_EQ(session_.Run(sum)->item<float>(), 3);
   EXPECT_EQ(session_.Run(sum, {{d, Array::Of<float>({3}, {1, 1, 1})}})->item<float>(), 3);
 }
@@ -174,7 +172,7 @@ TEST_F(SessionTest, RejectsBadFeeds) {
 
 TEST_F(SessionTest, ReportsShapesThatDoNotFitInTheRun) {
   const Tensor x = Placeholder(DType::kF32, {-1, -1}, "x");
-  const Tensor y = MatMul(x, Constant(Array::Zeros(DType::kF32, {4, 3})), {"train.cc", 31});
+  const Tensor y = MatMul(x, Constant(Array::Zeros(DType::kF32, {4, 3})), {}, {"train.cc", 31});
   const std::string error = ErrorOf(y, {{x, Array::Zeros(DType::kF32, {2, 5})}});
   EXPECT_THAT(error, HasSubstr("operation \"MatMul\" (train.cc:31): "));
   EXPECT_THAT(error, HasSubstr("f32[2,5]"));
@@ -247,7 +245,8 @@ TEST_F(SessionTest, CallablesTakeTheFeedsInOrder) {
 }
 
 TEST_F(SessionTest, RandomNumbersDifferInEachRun) {
-  const Tensor r = Random({3}), s = Random({3}), fixed = Random({3}, 5);
+  const Tensor r = RandomUniform({3}), s = RandomUniform({3}),
+               fixed = RandomUniform({3}, 0, 1, {.seed = 5});
   const auto first = session_.Run({r, s, r, fixed}), second = session_.Run({r, s, r, fixed});
   ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
   EXPECT_TRUE(base::BitwiseEqual((*first)[0], (*first)[2]));
@@ -270,17 +269,17 @@ TEST_F(SessionTest, RandomNumbersDifferInEachRun) {
 }
 
 TEST_F(SessionTest, ReturnsTheGraphsError) {
-  const Tensor bad = Add(Constant(1.0), Constant(1), {"train.cc", 4});
+  const Tensor bad = Add(Constant(1.0), Constant(1), "", {"train.cc", 4});
   EXPECT_FALSE(bad.valid());
   EXPECT_EQ(session_.Run(Constant(1.0)).status(), graph_.status());
-  EXPECT_THAT(ErrorOf(NoOp()), HasSubstr("Add 'Add' (train.cc:4): given float32[] and int32[]: "));
+  EXPECT_THAT(ErrorOf(NoOp()),
+              HasSubstr("AddV2 'AddV2' (train.cc:4): given float32[] and int32[]: "));
 }
 
 TEST_F(SessionTest, AcceptsEmptyBatches) {
   const Tensor x = Placeholder(DType::kF32, {-1, 4}, "x");
   const Tensor y = MatMul(x, Constant(Array::Zeros(DType::kF32, {4, 3})));
-  const auto got =
-      session_.Run({y, test_ops::ReduceSum(y)}, {{x, Array::Zeros(DType::kF32, {0, 4})}});
+  const auto got = session_.Run({y, ReduceSum(y)}, {{x, Array::Zeros(DType::kF32, {0, 4})}});
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_EQ((*got)[0].shape(), Shape({0, 3}));
   EXPECT_EQ((*got)[1].item<float>(), 0);
@@ -291,7 +290,7 @@ TEST_F(SessionTest, FeedsAndFetchesAllTypesOfNumbers) {
        {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16,
         DType::kU32, DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
     const Tensor x = Placeholder(dtype, {2}, "x");
-    const Tensor y = test_ops::Reshape(x, {2, 1});
+    const Tensor y = Reshape(x, {2, 1});
     const absl::StatusOr<Array> got = session_.Run(y, {{x, Array::Of<float>({2}, {1, 0})}});
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(got->dtype(), dtype);
@@ -355,7 +354,7 @@ TEST_F(SessionTest, ListsDevices) {
 TEST_F(SessionTest, SessionsAndCallablesWorkInThreads) {
   const Variable w(Array::Scalar(0.0f), "w");
   const Tensor x = Placeholder(DType::kF32, {-1}, "x");
-  const Operation up = AssignAdd(w, test_ops::ReduceSum(x));
+  const Operation up = AssignAdd(w, ReduceSum(x));
   const Operation init = GlobalVariablesInitializer();
   Session other = Open();
   ASSERT_EQ(session_.Run(init), absl::OkStatus());

@@ -154,7 +154,7 @@ TEST_F(SummaryTest, FileWriterEncodesImages) {
   std::vector<uint8_t> decoded;
   for (const std::string& value : FieldsOf(FieldsOf(events[2], 5)[0], 1)) {
     tags.push_back(FieldsOf(value, 1)[0]);
-    image::Decoder decoder;
+    penstock::image::Decoder decoder;
     const auto image = decoder.Decode(FieldsOf(FieldsOf(value, 4)[0], 4)[0]);
     ASSERT_TRUE(image.ok()) << image.status();
     // Gray images are decoded as RGB.

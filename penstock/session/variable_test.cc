@@ -8,15 +8,13 @@
 #include "penstock/nn/initializers.h"
 #include "penstock/runtime/testing/test_device.h"
 #include "penstock/session/ops/core_ops.h"
+#include "penstock/session/ops/math_ops.h"
 #include "penstock/session/session.h"
-#include "penstock/session/testing/test_ops.h"
 
 namespace penstock::session {
 namespace variable_test {
 namespace {
 
-using test_ops::Add;
-using test_ops::Multiply;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -169,10 +167,11 @@ TEST_F(VariableTest, InitializersAreThoseOfRoomNn) {
   Initialize();
   const auto value = [&](const Variable& w) { return session_.Run(w.Value()).value(); };
   EXPECT_TRUE(base::BitwiseEqual(
-      value(g), nn::InitialValue("glorot_uniform", {DType::kF32, {64, 32}}, 11).value()));
+      value(g), penstock::nn::InitialValue("glorot_uniform", {DType::kF32, {64, 32}}, 11).value()));
   EXPECT_TRUE(base::BitwiseEqual(
       value(n),
-      nn::InitialValue("random_normal(mean=1.5, stddev=0.25)", {DType::kF32, {3}}, 12).value()));
+      penstock::nn::InitialValue("random_normal(mean=1.5, stddev=0.25)", {DType::kF32, {3}}, 12)
+          .value()));
   const Array constant = value(c), table = value(t), scaled = value(v), zeros = value(i);
   EXPECT_THAT(constant.values<int32_t>(), ElementsAre(4, 4));
   EXPECT_THAT(table.values<float>(), ElementsAre(1, 2, 3, 4));

@@ -26,8 +26,8 @@ using base::Array;
 using base::DType;
 
 // What PyTorch computed: [row][kind][index or name].
-using Values = std::map<std::string, base::NamedArrays>;
-using Expected = std::map<std::string, Values>;
+using NamedValues = std::map<std::string, base::NamedArrays>;
+using Expected = std::map<std::string, NamedValues>;
 
 // One run of PyTorch for all families.
 const std::map<std::string, Expected>& FromPyTorch() {
@@ -102,17 +102,17 @@ bool IsZero(const Array& array) {
 // A row that was recorded: what is compared with PyTorch.
 struct Recorded {
   std::string name;
-  const Values* values;
+  const NamedValues* values;
   std::map<std::string, std::map<std::string, T>> results;  // by kind and index
 };
 
-double ToleranceOfRow(const Values& values) {
+double ToleranceOfRow(const NamedValues& values) {
   const auto found = values.find("tolerance");
   return found == values.end() ? 1e-5 : found->second[0].second.item<double>();
 }
 
 // Records the row's program and its gradients.
-Recorded Record(const std::string& name, const Program& program, const Values& values,
+Recorded Record(const std::string& name, const Program& program, const NamedValues& values,
                 const lazy::Device& device) {
   Recorded row{name, &values, {}};
   Case c{.device = device};
@@ -288,7 +288,7 @@ TEST(LazyParity, Optimizers) {
 TEST(LazyParity, OptimizerContinuesFromAFileOfPyTorch) {
   const auto files = FromPyTorch().find("files"), found = FromPyTorch().find("optimizers");
   ASSERT_NE(files, FromPyTorch().end());
-  const Values& shared = found->second.at("shared");
+  const NamedValues& shared = found->second.at("shared");
   const lazy::Device device = *xm::xla_device();
   Ts params;
   for (const auto& [index, array] : shared.at("half")) {

@@ -5,17 +5,15 @@
 #include "penstock/runtime/testing/counting_client.h"
 #include "penstock/runtime/testing/test_device.h"
 #include "penstock/session/ops/core_ops.h"
+#include "penstock/session/ops/math_ops.h"
 #include "penstock/session/run/host_input.h"
 #include "penstock/session/session.h"
-#include "penstock/session/testing/test_ops.h"
 #include "penstock/session/tpu.h"
 
 namespace penstock::session {
 namespace execution_test {
 namespace {
 
-using test_ops::Add;
-using test_ops::Multiply;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -64,7 +62,7 @@ Tensor MakeBatches() {
 
 TEST_F(ExecutionTest, DrawsOneBatchForEachRunThatNeedsIt) {
   const Tensor batch = MakeBatches();
-  const Tensor sum = test_ops::ReduceSum(batch), twice = Add(sum, test_ops::ReduceSum(batch));
+  const Tensor sum = ReduceSum(batch), twice = Add(sum, ReduceSum(batch));
   Session session("", {.client = runtime::TestClient(1)});
   const auto first = session.Run({sum, twice, batch});
   ASSERT_TRUE(first.ok()) << first.status();
@@ -96,7 +94,7 @@ TEST_F(ExecutionTest, RunsReplicasWithTheSameVariables) {
         })};
       },
       {}, 2, {.outputs_from_all_shards = {false}})[0];
-  const Tensor replicated = AssignAdd(w, test_ops::ReduceSum(total));
+  const Tensor replicated = AssignAdd(w, ReduceSum(total));
   const Tensor single = Multiply(w, Constant(10.0)), twice = Assign(w, Multiply(w, Constant(2.0)));
   Session session("", {.client = runtime::TestClient(2)});
   ASSERT_EQ(session.Run(GlobalVariablesInitializer()), absl::OkStatus());

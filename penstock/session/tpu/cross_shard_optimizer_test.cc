@@ -43,7 +43,7 @@ const Array& Labels() {
   static const Array labels = Classes(kSteps * kBatch);
   return labels;
 }
-nn::Optimizer Sgd() { return nn::SGD({.learning_rate = 0.5, .momentum = 0.9}); }
+penstock::nn::Optimizer Sgd() { return penstock::nn::SGD({.learning_rate = 0.5, .momentum = 0.9}); }
 
 // The kernel and the bias after kSteps steps in a session with this many shards (0: no Shard).
 struct Weights {
