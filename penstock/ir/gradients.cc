@@ -21,22 +21,50 @@ Value AddInto(Value sum, Value addend) {
 }
 
 // Whether a node's results depend on some x differentiably, if its operands depend on one as
-// `depends` says.
-bool TakesPart(const Node& node, const std::vector<bool>& depends) {
+// `depends` of their nodes says.
+template <typename Depends>
+bool TakesPart(const Node& node, const Depends& depends) {
   if (node.op->gradient == nullptr && node.op->zero_gradient) return false;
   return std::any_of(node.operands.begin(), node.operands.end(), [&](const Value& v) {
-    return depends[v.node_id()] && IsDifferentiable(v.type());
+    return depends(v.node_id()) && IsDifferentiable(v.type());
   });
 }
 
+// By node, from the first node of `xs` to `last`: whether its results depend on one of them.
+class Dependents {
+ public:
+  Dependents(const Graph& graph, absl::Span<const Value> xs, int last) : first_(last + 1) {
+    for (const Value& x : xs) first_ = std::min(first_, x.node_id());
+    depends_.resize(static_cast<size_t>(last + 1 - first_));
+    for (const Value& x : xs) {
+      if (x.node_id() <= last) depends_[x.node_id() - first_] = true;
+    }
+    for (int id = first_; id <= last; ++id) {
+      if (!(*this)(id)) depends_[id - first_] = TakesPart(graph.node(id), *this);
+    }
+  }
+
+  int first() const { return first_; }
+  int end() const { return first_ + static_cast<int>(depends_.size()); }
+  bool operator()(int id) const { return id >= first_ && id < end() && depends_[id - first_]; }
+
+ private:
+  int first_;
+  std::vector<bool> depends_;
+};
+
+// Looks at no node outside of those from the first x to the last y: a graph may be differentiated
+// in many small parts, each in a place of its own (room lazy).
 class Backward {
  public:
-  Backward(Graph& graph, absl::Span<const Value> xs)
-      : graph_(graph), depends_(DependsOn(graph, xs)) {}
+  Backward(Graph& graph, absl::Span<const Value> ys, absl::Span<const Value> xs)
+      : graph_(graph), depends_(graph, xs, LastNode(ys)) {}
+
+  int64_t num_visited() const { return depends_.end() - depends_.first(); }
 
   // Adds to the cotangent of a value, if the value depends on an x.
   void Add(const Value& value, const Value& cotangent) {
-    if (!cotangent.valid() || !depends_[value.node_id()] || !IsDifferentiable(value.type())) return;
+    if (!cotangent.valid() || !depends_(value.node_id()) || !IsDifferentiable(value.type())) return;
     Value& sum = Cotangent(value);
     sum = sum.valid() ? AddCotangent(sum, cotangent) : cotangent;
   }
@@ -49,7 +77,7 @@ class Backward {
 
   // Visits the nodes in reverse order. Nodes added by the gradient itself are not visited.
   void Run() {
-    for (int id = static_cast<int>(depends_.size()); id-- > 0 && graph_.status().ok();) {
+    for (int id = depends_.end(); id-- > depends_.first() && graph_.status().ok();) {
       const auto found = cotangents_.find(id);
       // The traversal stops at an x, unless it depends on another x.
       if (found != cotangents_.end() && TakesPart(graph_.node(id), depends_)) {
@@ -59,6 +87,12 @@ class Backward {
   }
 
  private:
+  static int LastNode(absl::Span<const Value> values) {
+    int last = -1;
+    for (const Value& value : values) last = std::max(last, value.node_id());
+    return last;
+  }
+
   void Visit(int id, const Values& cotangents) {
     const Node& node = graph_.node(id);
     Scope scope(graph_, node.origin);
@@ -70,7 +104,7 @@ class Backward {
     for (size_t i = 0; i < node.results.size(); ++i)
       args.results.push_back(graph_.value(id, static_cast<int>(i)));
     for (const Value& v : node.operands)
-      args.wanted.push_back(depends_[v.node_id()] && IsDifferentiable(v.type()));
+      args.wanted.push_back(depends_(v.node_id()) && IsDifferentiable(v.type()));
     const Values of_operands = node.op->gradient(args);
     if (!graph_.status().ok()) return;
     PENSTOCK_CHECK(of_operands.size() == node.operands.size());
@@ -87,9 +121,13 @@ class Backward {
   }
 
   Graph& graph_;
-  std::vector<bool> depends_;
+  const Dependents depends_;
   absl::flat_hash_map<int, Values> cotangents_;
 };
+
+auto In(const std::vector<bool>& depends) {
+  return [&](int id) { return depends[id]; };
+}
 
 }  // namespace
 
@@ -101,14 +139,14 @@ std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Value> xs) {
     first = std::min(first, x.node_id());
   }
   for (int id = first; id < graph.num_nodes(); ++id) {
-    depends[id] = depends[id] || TakesPart(graph.node(id), depends);
+    depends[id] = depends[id] || TakesPart(graph.node(id), In(depends));
   }
   return depends;
 }
 
 void ExtendDependsOn(const Graph& graph, std::vector<bool>& depends) {
   for (int id = static_cast<int>(depends.size()); id < graph.num_nodes(); ++id) {
-    depends.push_back(TakesPart(graph.node(id), depends));
+    depends.push_back(TakesPart(graph.node(id), In(depends)));
   }
 }
 
@@ -116,7 +154,7 @@ void AddDependsOn(const Graph& graph, Value x, std::vector<bool>& depends) {
   if (depends[x.node_id()]) return;
   depends[x.node_id()] = true;
   for (int id = x.node_id() + 1; id < graph.num_nodes(); ++id) {
-    depends[id] = depends[id] || TakesPart(graph.node(id), depends);
+    depends[id] = depends[id] || TakesPart(graph.node(id), In(depends));
   }
 }
 
@@ -146,7 +184,7 @@ std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangen
 }
 
 std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,
-                             absl::Span<const Value> cotangents) {
+                             absl::Span<const Value> cotangents, int64_t* num_visited) {
   Values gradients(xs.size());
   Graph* graph = nullptr;
   for (const Value& y : ys) {
@@ -166,7 +204,8 @@ std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value>
       return gradients;
     }
   }
-  Backward backward(*graph, xs);
+  Backward backward(*graph, ys, xs);
+  if (num_visited != nullptr) *num_visited += backward.num_visited();
   for (size_t i = 0; i < ys.size(); ++i) backward.Add(ys[i], cotangents[i]);
   backward.Run();
   if (!graph->status().ok()) return gradients;

@@ -1,6 +1,7 @@
 // Reverse-mode differentiation (backpropagation) of a graph.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "penstock/ir/graph.h"
@@ -14,9 +15,10 @@ namespace penstock::ir {
 // operation.
 std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangent = Value());
 
-// The same for several outputs; an invalid cotangent means zero.
+// The same for several outputs; an invalid cotangent means zero. Costs a visit of the nodes from the
+// first x to the last y, whose number is added to `num_visited`, if given: for tests of the cost.
 std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,
-                             absl::Span<const Value> cotangents);
+                             absl::Span<const Value> cotangents, int64_t* num_visited = nullptr);
 
 // By node: whether its results depend on one of `xs` differentiably; true for the nodes of xs.
 std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Value> xs);

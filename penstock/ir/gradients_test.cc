@@ -1,5 +1,7 @@
 #include "penstock/ir/gradients.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -51,6 +53,34 @@ TEST(Gradients, OfSeveralOutputs) {
   const Value weight = checks.Input(F32({2}, {10, 100}));
   checks.Expect("an invalid cotangent is zero",
                 Gradients(ys, {x}, {weight, Value(), SplatLike(ys[2], 5)})[0], F32({2}, {25, 405}));
+  checks.Run();
+}
+
+// A graph that is differentiated in many small parts costs no more than their sum.
+TEST(Gradients, VisitNoNodesOutsideOfTheirPart) {
+  Graph graph("parts");
+  Value x = graph.Parameter({DType::kF32, {2}}, "x");
+  constexpr int kParts = 200;
+  int64_t visited = 0;
+  for (int part = 0; part < kParts; ++part) {
+    x = StopGradient(x);
+    const Value y = Tanh(x) * x;
+    x = Gradients(absl::MakeConstSpan(&y, 1), absl::MakeConstSpan(&x, 1), {SplatLike(y, 1)},
+                  &visited)[0];
+  }
+  ASSERT_TRUE(graph.status().ok()) << graph.status();
+  EXPECT_EQ(visited, 3 * kParts);  // x, tanh, the product
+}
+
+// An x after all ys, or an output before all xs, is only not depended on.
+TEST(Gradients, OfOutputsBeforeTheirXsAreZero) {
+  Checks checks;
+  const Value x = checks.Input(F32({2}, {1, 2}));
+  const Value y = x * x, later = Exp(x);
+  checks.Expect("later", Gradients(ReduceSum(y), {later})[0], F32({2}, {0, 0}));
+  const Values d = Gradients({y, later}, {later, x}, {SplatLike(y, 1), SplatLike(y, 1)});
+  checks.Expect("itself", d[0], F32({2}, {1, 1}));
+  checks.Expect("x", d[1], F32({2}, {2 + std::exp(1.0), 4 + std::exp(2.0)}));
   checks.Run();
 }
 
