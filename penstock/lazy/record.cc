@@ -11,6 +11,7 @@
 #include "penstock/ir/ops.h"
 #include "penstock/lazy/context.h"
 #include "penstock/lazy/trace.h"
+#include "penstock/lazy/view_kind.h"
 
 namespace penstock::lazy {
 namespace {
@@ -195,15 +196,20 @@ Tensor FailOp(absl::string_view name, const Tensors& inputs, absl::string_view m
 Tensor RecordView(absl::string_view name, const Tensor& x, SourceLocation where,
                   std::function<ir::Value(ir::Value x)> forward,
                   std::function<ir::Value(ir::Value x, ir::Value view)> update, bool detached) {
+  return RecordView(name, x, where, OtherView{std::move(forward), std::move(update)}, detached);
+}
+
+Tensor RecordView(absl::string_view name, const Tensor& x, SourceLocation where, ViewKind kind,
+                  bool detached) {
   const Tensors inputs{x};
   Operation operation(name, inputs, where);
   if (!operation.Begin()) return Tensor();
+  x.impl()->MergeWithParent();
   auto view = std::make_shared<TensorImpl>();
   view->SetParent(x.impl());
   view->device = x.impl()->device;
   view->name = std::string(name);
-  view->forward = std::move(forward);
-  view->update = std::move(update);
+  view->kind = std::move(kind);
   view->detached = detached || !operation.grad_enabled();
   view->dtype = x.impl()->dtype;
   ir::Value value;

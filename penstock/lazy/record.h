@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 
 #include "penstock/lazy/tensor.h"
+#include "penstock/lazy/view_kind.h"
 
 namespace penstock::lazy {
 
@@ -22,6 +23,9 @@ namespace penstock::lazy {
 Tensor RecordView(absl::string_view name, const Tensor& x, SourceLocation where,
                   std::function<ir::Value(ir::Value x)> forward,
                   std::function<ir::Value(ir::Value x, ir::Value view)> update,
+                  bool detached = false);
+// The same for a view of a kind that is known (view_kind.h).
+Tensor RecordView(absl::string_view name, const Tensor& x, SourceLocation where, ViewKind kind,
                   bool detached = false);
 
 // Replaces the contents of `target` by what `build` makes of its value (in[0]) and of the inputs'

@@ -61,6 +61,18 @@ void TensorImpl::SetParent(std::shared_ptr<TensorImpl> of) {
   parent = std::move(of);
 }
 
+void TensorImpl::MergeWithParent() {
+  // A leaf has gradients of its own, and what is detached has another history.
+  const bool needed = !is_view() || !parent->is_view() || parent.use_count() > 1 ||
+                      parent->leaf_requires_grad || (parent->detached && !detached);
+  if (needed) return;
+  std::optional<ViewKind> merged = Merged(parent->kind, kind);
+  if (!merged.has_value()) return;
+  kind = *std::move(merged);
+  const std::shared_ptr<TensorImpl> former = std::move(parent);
+  parent = former->parent;
+}
+
 bool TensorImpl::requires_grad() const {
   const TensorImpl* at = this;
   for (; !at->leaf_requires_grad && at->is_view(); at = at->parent.get()) {

@@ -12,13 +12,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 
 #include "penstock/lazy/tensor.h"
+#include "penstock/lazy/view_kind.h"
 
 namespace penstock::lazy {
 
@@ -61,8 +61,7 @@ class TensorImpl : public std::enable_shared_from_this<TensorImpl> {
 
   // ---- A view ----
   std::shared_ptr<TensorImpl> parent;  // the tensor that this is a view of
-  std::function<ir::Value(ir::Value parent)> forward;
-  std::function<ir::Value(ir::Value parent, ir::Value update)> update;
+  ViewKind kind;
   bool detached = false;                  // without the parent's history
   bool whole = false;                     // of all elements of the parent, in its shape
   std::shared_ptr<DeviceData> view_data;  // a copy of the contents, for reads
@@ -80,6 +79,8 @@ class TensorImpl : public std::enable_shared_from_this<TensorImpl> {
 
   // Makes this a view of a tensor, before anything is done with it.
   void SetParent(std::shared_ptr<TensorImpl> of);
+  // Makes a view of a view that nothing else refers to a view of that one's parent, if it can be.
+  void MergeWithParent();
 
   bool is_view() const { return parent != nullptr; }
   TensorImpl& root() { return is_view() ? *view_root_ : *this; }

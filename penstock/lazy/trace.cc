@@ -57,7 +57,7 @@ ir::Values Segment::Gradients(const ir::Values& ys, const ir::Values& xs,
       return known.gradients;
     }
   }
-  ir::Values gradients = ir::Gradients(ys, xs, cotangents);
+  ir::Values gradients = ir::Gradients(ys, xs, cotangents, &num_visited);
   ForgetUnlessSame();
   if (graph.status().ok()) {
     if (known_gradients_.size() >= kMaxKnown) known_gradients_.clear();
@@ -142,7 +142,7 @@ ir::Value Trace::Plain(TensorImpl& impl) {
   }
   for (; !views.empty() && value.valid(); views.pop_back()) {
     at = views.back();
-    value = at->forward(value);
+    value = ForwardOf(at->kind, value);
     KeepValue(at->plain, *at, value);
   }
   return value;
@@ -174,7 +174,7 @@ ir::Value Trace::Differentiable(TensorImpl& impl) {
   for (; !views.empty() && value.valid(); views.pop_back()) {
     at = views.back();
     const ir::Value parent = value;
-    value = at->forward(parent);
+    value = ForwardOf(at->kind, parent);
     if (value.valid() && value.node_id() == parent.node_id()) value = PassThrough(value);
     if (value.valid()) segment_->views[at] = {at->weak_from_this(), at->root().version, value};
     KeepValue(at->differentiable, *at, value);
@@ -246,7 +246,7 @@ void Trace::Assign(const std::shared_ptr<TensorImpl>& impl, ir::Value value, boo
     const ir::Value before = Differentiable(parent);
     if (!before.valid()) return;
     const int first_new = graph().num_nodes();
-    value = (*at)->update(before, value);
+    value = UpdateOf((*at)->kind, before, value);
     history = history || parent.requires_grad();
     if (history) value = Own(value, first_new);
   }
@@ -258,7 +258,7 @@ void Trace::AssignPlain(const std::shared_ptr<TensorImpl>& impl, ir::Value value
   for (; value.valid() && (*at)->is_view(); at = &(*at)->parent) {
     const ir::Value before = Plain(*(*at)->parent);
     if (!before.valid()) return;
-    value = (*at)->update(before, value);
+    value = UpdateOf((*at)->kind, before, value);
   }
   if (!value.valid()) return;
   const std::shared_ptr<TensorImpl>& root = *at;

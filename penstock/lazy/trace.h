@@ -65,6 +65,8 @@ struct Segment {
   // Restart is used again if the graph is still the same.
   ir::Values Gradients(const ir::Values& ys, const ir::Values& xs, const ir::Values& cotangents);
   ir::Hash128 Fingerprint();
+  // Number of nodes that Gradients has visited, for tests of its cost.
+  int64_t num_visited = 0;
 
   // The last differentiable values of views: by them a gradient with respect to a view is found.
   struct ViewValue {

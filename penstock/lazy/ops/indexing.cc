@@ -5,6 +5,7 @@
 
 #include "penstock/lazy/ops/build.h"
 #include "penstock/lazy/record.h"
+#include "penstock/lazy/view_kind.h"
 
 namespace penstock::lazy {
 namespace {
@@ -181,8 +182,7 @@ Tensor index(const Tensor& x, const Indices& indices, SourceLocation where) {
   const Tensor basic = ApplyBasic(x, indices, advanced, where);
   if (basic.defined() && basic.impl() == x.impl() && advanced.indices.empty()) {
     // x[...] and x[:] are views, too: tensors of their own, without x's grad.
-    return RecordView(
-        "index", x, where, [](Value v) { return v; }, [](Value, Value view) { return view; });
+    return RecordView("index", x, where, ReshapeView{x.sizes()});
   }
   if (!basic.defined() || advanced.indices.empty()) return basic;
   Tensors inputs{basic};

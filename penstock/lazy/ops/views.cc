@@ -6,6 +6,7 @@
 
 #include "penstock/lazy/ops/build.h"
 #include "penstock/lazy/record.h"
+#include "penstock/lazy/view_kind.h"
 
 namespace penstock::lazy {
 namespace {
@@ -49,10 +50,7 @@ Tensor Reshaped(absl::string_view name, const Tensor& x, const Sizes& given, Sou
   std::vector<int64_t> sizes = given.values();
   const std::string wrong = CompleteShape(x, sizes);
   if (x.defined() && !wrong.empty()) return FailOp(name, {x}, wrong, where);
-  const Shape shape(sizes);
-  return RecordView(
-      name, x, where, [shape](Value v) { return ir::Reshape(v, shape); },
-      [](Value v, Value changed) { return ir::Reshape(changed, v.shape()); });
+  return RecordView(name, x, where, ReshapeView{Shape(sizes)});
 }
 
 std::vector<int64_t> SizesOf(const Tensor& x) { return {x.sizes().begin(), x.sizes().end()}; }
@@ -61,11 +59,7 @@ std::vector<int64_t> SizesOf(const Tensor& x) { return {x.sizes().begin(), x.siz
 
 Tensor Permuted(absl::string_view name, const Tensor& x, const ir::Axes& dims,
                 SourceLocation where) {
-  ir::Axes inverse(dims.size());
-  for (size_t i = 0; i < dims.size(); ++i) inverse[dims[i]] = static_cast<int64_t>(i);
-  return RecordView(
-      name, x, where, [dims](Value v) { return ir::Transpose(v, dims); },
-      [inverse](Value, Value changed) { return ir::Transpose(changed, inverse); });
+  return RecordView(name, x, where, PermuteView{dims});
 }
 
 ir::Axes Identity(int64_t rank) {
@@ -76,39 +70,10 @@ ir::Axes Identity(int64_t rank) {
 
 // ---- slices ----
 
-// x with `changed` in place of [begin, begin + changed's extent * step) along `axis`.
-Value ReplaceSlice(Value x, Value changed, int64_t axis, int64_t begin, int64_t step) {
-  const int64_t extent = x.shape().dim(static_cast<int>(axis)),
-                count = changed.shape().dim(static_cast<int>(axis));
-  if (count == 0) return x;
-  if (step == 1) {
-    ir::Values parts;
-    if (begin > 0) parts.push_back(ir::SliceAxis(x, axis, 0, begin));
-    parts.push_back(changed);
-    if (begin + count < extent) parts.push_back(ir::SliceAxis(x, axis, begin + count, extent));
-    return parts.size() == 1 ? parts[0] : ir::Concatenate(parts, axis);
-  }
-  const int64_t covered = (count - 1) * step + 1;
-  std::vector<ir::PadAxis> padding(x.rank());
-  padding[axis] = {begin, extent - begin - covered, step - 1};
-  Shape row(std::vector<int64_t>(x.rank(), 1));
-  row.set_dim(static_cast<int>(axis), count);
-  std::vector<ir::PadAxis> only = padding;
-  const Value ones = ir::Splat(*x.graph(), {DType::kI32, row}, 1);
-  const Value chosen =
-      ir::Greater(ir::Pad(ones, 0, only), ir::Splat(*x.graph(), {DType::kI32, {}}, 0));
-  const Value spread =
-      x.dtype() == DType::kBool
-          ? ir::Convert(ir::Pad(ir::Convert(changed, DType::kI32), 0, padding), DType::kBool)
-          : ir::Pad(changed, 0, padding);
-  return ir::Select(chosen, spread, x);
-}
-
 Tensor Sliced(absl::string_view name, const Tensor& x, int64_t axis, int64_t begin, int64_t end,
               int64_t step, SourceLocation where) {
-  return RecordView(
-      name, x, where, [=](Value v) { return ir::SliceAxis(v, axis, begin, end, step); },
-      [=](Value v, Value changed) { return ReplaceSlice(v, changed, axis, begin, step); });
+  const int64_t count = end <= begin ? 0 : (end - begin - 1) / step + 1;
+  return RecordView(name, x, where, SliceView{axis, begin, count, step});
 }
 
 }  // namespace
@@ -246,9 +211,7 @@ Tensor expand(const Tensor& x, const Sizes& sizes, SourceLocation where) {
   }
   const Shape to(shape);
   if (to.num_elements() == x.numel()) {  // nothing is repeated
-    return RecordView(
-        "expand", x, where, [to](Value v) { return ir::Reshape(v, to); },
-        [](Value v, Value changed) { return ir::Reshape(changed, v.shape()); });
+    return RecordView("expand", x, where, ReshapeView{to});
   }
   if (to.num_elements() == 0) {
     return RecordView(
