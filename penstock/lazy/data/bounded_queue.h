@@ -43,6 +43,11 @@ class BoundedQueue {
     changed_.notify_all();
     return element;
   }
+  // Why it has ended: the status of End or Cancel.
+  absl::Status status() {
+    const std::lock_guard lock(mutex_);
+    return status_;
+  }
   // No further elements: Pop returns those that are left, then `status`, or the end if it is OK.
   void End(const absl::Status& status) {
     const std::lock_guard lock(mutex_);

@@ -164,6 +164,21 @@ TEST(ParallelLoader, DevicesGetEquallyManyBatchesInTurn) {
   EXPECT_THAT(other.status().message(), HasSubstr("no batches for xla:2"));
 }
 
+// The other devices must not take the end of their batches for the end of the data.
+TEST(ParallelLoader, ABatchThatOneDeviceCannotTakeIsAnErrorOfAll) {
+  data::DataLoader loader(Numbers(100, [](int64_t i) -> absl::StatusOr<data::Sample> {
+    if (i == 3) return data::Sample{{"x", Array::Strings({}, {"a.jpg"})}};
+    return Number(i);
+  }));
+  pl::ParallelLoader parallel(loader, {At(0), At(1)}, {.loader_prefetch_size = 1});
+  for (const int device : {1, 0}) {
+    pl::PerDeviceLoader batches = parallel.per_device_loader(At(device));
+    const size_t count = Pass(batches).size();
+    EXPECT_THAT(batches.status().message(), HasSubstr("leave it out")) << device;
+    EXPECT_LT(count, 10u);
+  }
+}
+
 TEST(ParallelLoader, ClosedLoaderGivesNoMore) {
   data::DataLoader loader(Numbers(100), {.batch_size = 1});
   pl::ParallelLoader parallel(loader, {At(1)});

@@ -95,7 +95,10 @@ void Prefetcher::ReadSource() {
     if (group.size() < lanes_.size()) continue;
     bool taken = true;
     for (size_t i = 0; i < lanes_.size(); ++i) {
-      taken = lanes_[i]->host.Push(std::move(group[i])) && taken;
+      if (lanes_[i]->host.Push(std::move(group[i]))) continue;
+      // A batch that one device cannot take ends the pass of all with its error.
+      end.Update(lanes_[i]->host.status());
+      taken = false;
     }
     if (!taken) break;
     group.clear();
