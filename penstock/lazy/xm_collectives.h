@@ -99,18 +99,31 @@ std::string LineOf(SourceLocation where);  // "train.cc:40"
 absl::StatusOr<std::vector<std::any>> Exchange(absl::string_view function, absl::string_view tag,
                                                std::any payload, SourceLocation where);
 absl::Status OtherType(absl::string_view tag, size_t ordinal, SourceLocation where);
+
+// What mesh_reduce returns for a function that returns R, or StatusOr<R>.
+template <typename R>
+struct ReducedOf {
+  using Type = absl::StatusOr<R>;
+};
+template <typename R>
+struct ReducedOf<absl::StatusOr<R>> {
+  using Type = absl::StatusOr<R>;
+};
+template <typename Reduce, typename T>
+using Reduced =
+    typename ReducedOf<std::invoke_result_t<const Reduce&, const std::vector<T>&>>::Type;
 }  // namespace internal
 
 // reduce_fn of the data of all ordinals, in their order: a std::vector<T>. Numbers, strings,
 // Arrays, anything that can be copied: replicas share memory, so nothing is pickled. A Tensor is
-// converted by cpu() first: reduce_fn gets Arrays.
+// converted by cpu() first: reduce_fn gets Arrays. It may return absl::StatusOr<R>: then so does
+// mesh_reduce.
 //
 //   PENSTOCK_ASSIGN_OR_RETURN(const double accuracy,
 //                             xm::mesh_reduce("accuracy", correct / total, xm::mean));
 template <typename T, typename Reduce>
 auto mesh_reduce(absl::string_view tag, T data, const Reduce& reduce_fn,
-                 SourceLocation where = SourceLocation::Current())
-    -> absl::StatusOr<std::invoke_result_t<const Reduce&, const std::vector<T>&>> {
+                 SourceLocation where = SourceLocation::Current()) -> internal::Reduced<Reduce, T> {
   PENSTOCK_ASSIGN_OR_RETURN(
       const std::vector<std::any> payloads,
       internal::Exchange("mesh_reduce", tag, std::any(std::move(data)), where));
@@ -125,8 +138,7 @@ auto mesh_reduce(absl::string_view tag, T data, const Reduce& reduce_fn,
 template <typename Reduce>
 auto mesh_reduce(absl::string_view tag, const Tensor& data, const Reduce& reduce_fn,
                  SourceLocation where = SourceLocation::Current()) {
-  using Result = std::invoke_result_t<const Reduce&, const std::vector<Array>&>;
-  return [&]() -> absl::StatusOr<Result> {
+  return [&]() -> internal::Reduced<Reduce, Array> {
     PENSTOCK_ASSIGN_OR_RETURN(Array array, data.cpu());
     return mesh_reduce(tag, std::move(array), reduce_fn, where);
   }();

@@ -177,6 +177,23 @@ TEST(MeshReduce, DataOfDifferentTypesIsAnError) {
   EXPECT_THAT(status.message(), HasSubstr("mesh_reduce 'a'"));
 }
 
+TEST(MeshReduce, AFunctionMayFail) {
+  const absl::Status status = Spawn(2, [](int index) -> absl::Status {
+    const auto only_equal = [](const std::vector<int>& all) -> absl::StatusOr<int> {
+      if (all[0] == all[1]) return all[0];
+      return absl::DataLossError(absl::StrCat(all[0], " is not ", all[1]));
+    };
+    const absl::StatusOr<int> equal = xm::mesh_reduce("a", 7, only_equal);
+    EXPECT_EQ(*equal, 7);
+    EXPECT_EQ(xm::mesh_reduce("b", index, only_equal).status(), absl::DataLossError("0 is not 1"));
+    // What throws is an error of spawn, with the ordinal.
+    return xm::mesh_reduce("c", index, [](const std::vector<int>& all) { return all.at(2); })
+        .status();
+  });
+  EXPECT_THAT(status.message(), HasSubstr("ordinal "));
+  EXPECT_THAT(status.message(), HasSubstr("out_of_range"));
+}
+
 TEST(Rendezvous, GivesThePayloadsOfAllOrdinals) {
   const absl::Status status = Spawn(3, [](int index) -> absl::Status {
     PENSTOCK_ASSIGN_OR_RETURN(const auto payloads, xm::rendezvous("a", absl::StrCat("p", index)));
