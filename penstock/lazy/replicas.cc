@@ -207,6 +207,7 @@ void Replicas::Ended(int ordinal, const absl::Status& status) {
   {
     const std::lock_guard lock(mutex_);
     threads_[ordinal].state = State::kEnded;
+    changed_.notify_all();
     if (status.ok()) {
       if (const absl::Status error = FindDisagreement(); !error.ok()) FailLocked(error, error);
     } else {
@@ -216,6 +217,22 @@ void Replicas::Ended(int ordinal, const absl::Status& status) {
     }
   }
   RunCallbacks();
+}
+
+std::vector<int> Replicas::Running() const {
+  std::vector<int> running;
+  for (int i = 0; i < size(); ++i) {
+    if (threads_[i].state != State::kEnded) running.push_back(i);
+  }
+  return running;
+}
+
+std::vector<int> Replicas::AwaitEnd(double seconds) const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !failure_.ok() || Running().empty(); });
+  changed_.wait_for(lock, std::chrono::duration<double>(seconds),
+                    [&] { return Running().empty(); });
+  return Running();
 }
 
 absl::Status Replicas::status() const {

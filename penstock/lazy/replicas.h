@@ -76,6 +76,9 @@ class Replicas {
 
   // The thread of this ordinal has ended. An error ends the others, too.
   void Ended(int ordinal, const absl::Status& status);
+  // Blocks until all threads have ended, or the group has failed and threads still run `seconds`
+  // later: nothing interrupts a function that never returns. Returns the ordinals of these.
+  std::vector<int> AwaitEnd(double seconds) const;
   // What every meeting returns since the group has failed: CANCELLED "ordinal 3 failed: ...", or
   // the error of threads that cannot meet. OK while nothing has failed.
   absl::Status status() const;
@@ -99,6 +102,7 @@ class Replicas {
 
   // These require mutex_.
   bool AllAgree() const;
+  std::vector<int> Running() const;  // ordinals of the threads that have not ended
   // An error if the threads that wait can never meet.
   absl::Status FindDisagreement() const;
   std::string DescribeThreads() const;
@@ -109,7 +113,7 @@ class Replicas {
 
   const double timeout_seconds_;
   mutable std::mutex mutex_;  // guards the following
-  std::condition_variable changed_;
+  mutable std::condition_variable changed_;
   std::vector<Thread> threads_;  // by ordinal
   absl::Status failure_, first_error_;
 

@@ -133,6 +133,27 @@ TEST(Replicas, AnOrdinalThatDoesNotArriveIsAnErrorAfterTheTimeout) {
                     HasSubstr("ordinal 1 has not arrived")));
 }
 
+TEST(Replicas, ThreadsThatGoOnAfterAFailureAreFound) {
+  Replicas replicas(3, 3600);
+  replicas.Ended(1, absl::InternalError("x"));
+  EXPECT_THAT(replicas.AwaitEnd(0.01), testing::ElementsAre(0, 2));
+  replicas.Ended(2, absl::OkStatus());
+  EXPECT_THAT(replicas.AwaitEnd(0.01), testing::ElementsAre(0));
+  std::thread last([&] { replicas.Ended(0, absl::OkStatus()); });
+  EXPECT_TRUE(replicas.AwaitEnd(3600).empty());
+  last.join();
+}
+
+TEST(Replicas, AwaitsTheEndOfThreadsThatDoNotFail) {
+  Replicas replicas(2, 3600);
+  std::thread both([&] {
+    replicas.Ended(0, absl::OkStatus());
+    replicas.Ended(1, absl::OkStatus());
+  });
+  EXPECT_TRUE(replicas.AwaitEnd(0).empty());
+  both.join();
+}
+
 TEST(Replicas, FailureCallsCallbacksOnceAlsoThoseAddedLater) {
   Replicas replicas(2, 3600);
   std::vector<std::string> calls;

@@ -1,6 +1,8 @@
 #include "penstock/lazy/xmp.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -36,6 +38,20 @@ void RunReplica(const std::shared_ptr<Replicas>& replicas, int ordinal, const De
   replicas->Ended(ordinal, base::CatchExceptions([&] { return fn(ordinal); }));
 }
 
+// Blocks until the threads end. If some go on after the group has failed, spawn cannot return the
+// error, so it is printed.
+void WarnIfNotEnding(const Replicas& replicas) {
+  constexpr double kSeconds = 10;
+  const std::vector<int> running = replicas.AwaitEnd(kSeconds);
+  if (running.empty()) return;
+  std::fprintf(stderr,
+               "warning: xmp::spawn: %s; %s still running %g s later; spawn returns when the "
+               "function of every ordinal has returned\n",
+               std::string(replicas.first_error().message()).c_str(),
+               absl::StrCat(OrdinalsText(running), running.size() == 1 ? " is" : " are").c_str(),
+               kSeconds);
+}
+
 }  // namespace
 
 absl::Status spawn(const std::function<absl::Status(int index)>& fn, const SpawnOptions& options) {
@@ -66,11 +82,11 @@ absl::Status spawn(const std::function<absl::Status(int index)>& fn, const Spawn
     try {
       threads.emplace_back([&, i] { RunReplica(replicas, i, Device(client, i), fn); });
     } catch (const std::system_error& error) {
-      replicas->Ended(
-          i, absl::ResourceExhaustedError(absl::StrCat("cannot start a thread: ", error.what())));
-      break;
+      const std::string message = absl::StrCat("cannot start a thread: ", error.what());
+      for (; i < nprocs; ++i) replicas->Ended(i, absl::ResourceExhaustedError(message));
     }
   }
+  WarnIfNotEnding(*replicas);
   for (std::thread& thread : threads) thread.join();
   return replicas->first_error();
 }

@@ -53,6 +53,8 @@ struct SpawnOptions {
 // Runs fn(index) in a thread for each of the ordinals 0 .. nprocs - 1, and waits for all of them.
 // Returns the first error ("ordinal 3: ..."; exceptions are errors, too); the other threads are
 // then ended as soon as they reach a rendezvous, a collective or a loader, which return CANCELLED.
+// A function that reaches none of them is not interrupted: spawn prints the error to stderr after
+// 10 s, and returns when the function does.
 absl::Status spawn(const std::function<absl::Status(int index)>& fn,
                    const SpawnOptions& options = {});
 
@@ -92,15 +94,15 @@ class MpModelWrapper {
   using Model = std::invoke_result_t<Make>;  // std::shared_ptr of a module, or its handle
 
   explicit MpModelWrapper(Make make)
-      : make_(std::move(make)),
-        state_(base::CatchExceptions([this] { return make_()->state_arrays(); })) {}
+      : make_(std::move(make)), state_(base::CatchExceptions([this] { return FirstState(); })) {}
 
   // The caller's own copy of the model on `device`.
   absl::StatusOr<Model> to(const Device& device) {
     PENSTOCK_RETURN_IF_ERROR(state_.status());
+    if (!device.valid()) return absl::InvalidArgumentError("MpModelWrapper: the device is invalid");
     const std::lock_guard lock(mutex_);
     return base::CatchExceptions([&]() -> absl::StatusOr<Model> {
-      Model copy = make_();
+      PENSTOCK_ASSIGN_OR_RETURN(Model copy, Made());
       PENSTOCK_RETURN_IF_ERROR(copy->load_state_dict(*state_));
       copy->to(device);
       return copy;
@@ -108,6 +110,16 @@ class MpModelWrapper {
   }
 
  private:
+  absl::StatusOr<Model> Made() {
+    Model model = make_();
+    if (static_cast<bool>(model)) return model;
+    return absl::InvalidArgumentError("MpModelWrapper: the function returned null, not a model");
+  }
+  absl::StatusOr<base::NamedArrays> FirstState() {
+    PENSTOCK_ASSIGN_OR_RETURN(const Model model, Made());
+    return model->state_arrays();
+  }
+
   Make make_;
   const absl::StatusOr<base::NamedArrays> state_;
   std::mutex mutex_;  // held while make_ is called

@@ -241,6 +241,16 @@ TEST(MpModelWrapper, ErrorOfTheFunctionIsReturnedByTo) {
               HasSubstr("no weights"));
 }
 
+TEST(MpModelWrapper, RejectsAModelOrADeviceThatIsNone) {
+  const Device device(runtime::TestClient(8), 0);
+  xmp::MpModelWrapper none([] { return std::shared_ptr<nn::LinearImpl>(); });
+  EXPECT_THAT(none.to(device).status().message(), HasSubstr("returned null"));
+  xmp::MpModelWrapper later(
+      [calls = 0]() mutable { return calls++ == 0 ? nn::Linear(3, 2) : nn::Linear(nullptr); });
+  EXPECT_THAT(later.to(Device()).status().message(), HasSubstr("the device is invalid"));
+  EXPECT_THAT(later.to(device).status().message(), HasSubstr("returned null"));
+}
+
 TEST(MpSerialExecutor, RunsOneAtATime) {
   xmp::MpSerialExecutor serial;
   int running = 0, most = 0;
