@@ -175,6 +175,7 @@ Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = false,
                      SourceLocation where = SourceLocation::Current());
 
 // ---- Embedding, attention ----
+// Rows of weight; indices out of range are clamped, because a compiled program cannot stop at one.
 // The row padding_idx gets no gradient; a negative one counts from the end.
 Tensor embedding(const Tensor& x, const Tensor& weight, std::optional<int64_t> padding_idx = {},
                  SourceLocation where = SourceLocation::Current());

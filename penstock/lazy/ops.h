@@ -284,7 +284,7 @@ Tensor diag(const Tensor& x,
             SourceLocation where =
                 SourceLocation::Current());  // of a vector: the matrix; of a matrix: the diagonal
 
-// ---- Indexing ----
+// ---- Indexing; positions in tensors of indices that are out of range are clamped ----
 // x[indices]: a view unless a tensor is among the indices.
 Tensor index(const Tensor& x, const Indices& indices,
              SourceLocation where = SourceLocation::Current());

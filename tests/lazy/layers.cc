@@ -99,6 +99,12 @@ Table PoolingRows() {
          return Ts{F::adaptive_avg_pool2d(c.x[0], {5, -1})};
        }},
       {"adaptive_max_pool1d", [](Case& c) { return Ts{F::adaptive_max_pool1d(c.x[0], 3)}; }},
+      {"adaptive_max_pool1d of equal numbers",
+       [](Case& c) { return Ts{F::adaptive_max_pool1d(c.x[0], 3)}; }},
+      {"adaptive_max_pool2d of equal numbers",
+       [](Case& c) {
+         return Ts{F::adaptive_max_pool2d(c.x[0], {3, 4})};
+       }},
       {"adaptive_max_pool2d",
        [](Case& c) {
          return Ts{F::adaptive_max_pool2d(c.x[0], {3, 1})};

@@ -70,6 +70,10 @@ ROWS = {
     "adaptive_avg_pool2d to one": Row([normal(2, 3, 7, 6)], lambda x: F.adaptive_avg_pool2d(x, 1)),
     "adaptive_avg_pool2d to more": Row([normal(1, 2, 3, 4)], lambda x: F.adaptive_avg_pool2d(x, (5, None))),
     "adaptive_max_pool1d": Row([distinct(2, 3, 7)], lambda x: F.adaptive_max_pool1d(x, 3)),
+    "adaptive_max_pool1d of equal numbers": Row([integers(0, 2, 2, 3, 7, dtype=torch.float32)],
+                                                lambda x: F.adaptive_max_pool1d(x, 3)),
+    "adaptive_max_pool2d of equal numbers": Row([integers(0, 2, 2, 3, 6, 7, dtype=torch.float32)],
+                                                lambda x: F.adaptive_max_pool2d(x, (3, 4))),
     "adaptive_max_pool2d": Row([distinct(2, 3, 7, 6)], lambda x: F.adaptive_max_pool2d(x, (3, 1))),
 
     "batch_norm": Row([normal(3, 4, 5, 5), normal(4), positive(4), normal(4), normal(4)],

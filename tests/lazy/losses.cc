@@ -64,6 +64,10 @@ Table LossRows() {
       {"huber_loss", [](Case& c) { return Ts{F::huber_loss(c.x[0], c.x[1], "mean", 0.7)}; }},
       {"binary_cross_entropy",
        [](Case& c) { return Ts{F::binary_cross_entropy(c.x[0], c.x[1].detach())}; }},
+      {"binary_cross_entropy of certainties",
+       [](Case& c) { return Ts{F::binary_cross_entropy(c.x[0], c.x[1].detach())}; }},
+      {"binary_cross_entropy of mistakes",
+       [](Case& c) { return Ts{F::binary_cross_entropy(c.x[0], c.x[1].detach())}; }},
       {"binary_cross_entropy with weights",
        [](Case& c) {
          return Ts{F::binary_cross_entropy(c.x[0], c.x[1].detach(), c.x[2].detach(), "sum")};

@@ -38,6 +38,7 @@ Table ReductionRows() {
       {"var", [](Case& c) { return Ts{torch::var(c.x[0])}; }},
       {"var over a dim", [](Case& c) { return Ts{torch::var(c.x[0], 1, false)}; }},
       {"std", [](Case& c) { return Ts{torch::std(c.x[0], 1, true, true)}; }},
+      {"std of equal numbers", [](Case& c) { return Ts{torch::std(c.x[0], 1)}; }},
       {"var_mean",
        [](Case& c) {
          const auto [v, m] = torch::var_mean(c.x[0], 0);
@@ -76,8 +77,11 @@ Table ReductionRows() {
       {"max at ties", [](Case& c) { return Ts{torch::max(c.x[0], 1).values}; }},
       {"min", [](Case& c) { return Ts{torch::min(c.x[0])}; }},
       {"min over a dim", [](Case& c) { return Both(torch::min(c.x[0], 1)); }},
+      {"norm 3 of zeros", [](Case& c) { return Ts{torch::norm(c.x[0], 3, 1)}; }},
+      {"norm 0.5 of zeros", [](Case& c) { return Ts{torch::norm(c.x[0], 0.5, 1)}; }},
       {"median", [](Case& c) { return Ts{torch::median(c.x[0])}; }},
       {"median over a dim", [](Case& c) { return Both(torch::median(c.x[0], 1)); }},
+      {"median with nan", [](Case& c) { return Both(torch::median(c.x[0], 1)); }},
       {"cumsum", [](Case& c) { return Ts{torch::cumsum(c.x[0], 1)}; }},
       {"cumsum of bools", [](Case& c) { return Ts{c.x[0].cumsum(0)}; }},
       {"cumprod", [](Case& c) { return Ts{torch::cumprod(c.x[0], 0)}; }},

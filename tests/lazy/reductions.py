@@ -1,5 +1,7 @@
 """Reductions, sorting, softmax."""
 
+import math
+
 import torch
 
 from row import Row, bools, distinct, fixed, integers, normal, positive
@@ -23,6 +25,7 @@ ROWS = {
     "var": Row([normal(3, 4)], lambda x: torch.var(x)),
     "var over a dim": Row([normal(3, 4)], lambda x: torch.var(x, 1, unbiased=False)),
     "std": Row([normal(3, 4)], lambda x: torch.std(x, 1, unbiased=True, keepdim=True)),
+    "std of equal numbers": Row([fixed([[1.0, 1.0, 1.0], [1.0, 2.0, 4.0]])], lambda x: torch.std(x, 1)),
     "var_mean": Row([normal(3, 4)], lambda x: torch.var_mean(x, 0, unbiased=True)),
     "std_mean": Row([normal(3, 4)], lambda x: torch.std_mean(x, (0, 1), unbiased=False)),
     "norm": Row([normal(3, 4)], torch.norm),
@@ -49,8 +52,11 @@ ROWS = {
     "max at ties": Row([fixed([[1.0, 2.0, 2.0], [3.0, 3.0, 3.0]])], lambda x: torch.max(x, 1)[0]),
     "min": Row([distinct(3, 4)], torch.min),
     "min over a dim": Row([distinct(3, 4)], lambda x: tuple(torch.min(x, 1))),
+    "norm 3 of zeros": Row([fixed([[0.0, 0.0], [0.0, -2.0]])], lambda x: torch.norm(x, 3, 1)),
+    "norm 0.5 of zeros": Row([fixed([[0.0, 0.0], [0.0, -2.0]])], lambda x: torch.norm(x, 0.5, 1)),
     "median": Row([distinct(3, 4)], torch.median),
     "median over a dim": Row([distinct(3, 5)], lambda x: tuple(torch.median(x, 1))),
+    "median with nan": Row([fixed([[1.0, math.nan, 3.0, 2.0], [4.0, 1.0, 3.0, 2.0]])], lambda x: tuple(torch.median(x, 1))),
     "cumsum": Row([normal(3, 4)], lambda x: torch.cumsum(x, 1)),
     "cumsum of bools": Row([bools(6)], lambda x: torch.cumsum(x, 0)),
     "cumprod": Row([positive(3, 4)], lambda x: torch.cumprod(x, 0)),

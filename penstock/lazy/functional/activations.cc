@@ -130,8 +130,9 @@ Tensor hardshrink(const Tensor& x, double lambda, SourceLocation where) {
   });
 }
 Tensor threshold(const Tensor& x, double threshold, double value, SourceLocation where) {
-  return Unary("threshold", x, where,
-               [=](Value v) { return Above(v, threshold, v, SplatLike(v, value)); });
+  return Unary("threshold", x, where, [=](Value v) {  // NaN stays, as in PyTorch
+    return ir::Select(ir::LessEqual(v, SplatLike(v, threshold)), SplatLike(v, value), v);
+  });
 }
 
 Tensor glu(const Tensor& x, int64_t dim, SourceLocation where) {

@@ -190,6 +190,21 @@ Value HuberValue(Value x, Value y, double delta) {
 
 Value LogOf(Value x) { return ir::Maximum(ir::Log(x), SplatLike(x, -100)); }
 
+// -(y log x + (1 - y) log(1 - x)). PyTorch's gradient, which is finite where x is 0 or 1.
+Value BinaryLoss(Value x, Value y) {
+  const Values made = ir::CustomGradient(
+      {x, y},
+      [](ir::Graph&, const Values& in) -> Values {
+        return {-(in[1] * LogOf(in[0]) + (1.0 - in[1]) * LogOf(1.0 - in[0]))};
+      },
+      [](ir::Graph&, const ir::BackwardIn& in) -> Values {
+        const Value p = in.inputs[0], target = in.inputs[1], cotangent = in.cotangents[0];
+        const Value slope = (p - target) / ir::Maximum((1.0 - p) * p, SplatLike(p, 1e-12));
+        return {cotangent * slope, cotangent * (LogOf(1.0 - p) - LogOf(p))};
+      });
+  return made.empty() ? Value() : made[0];
+}
+
 Value LogitsValue(Value x, Value y, Value pos_weight) {
   if (!pos_weight.valid()) return ir::Softplus(x) - x * y;
   // (1 - y) x + (1 + (p - 1) y) log(1 + exp(-x)).
@@ -247,8 +262,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Ten
   Tensors inputs{x, target};
   if (weight.defined()) inputs.push_back(weight);
   return Record(kName, inputs, where, [&](const Values& in) {
-    const Value y = ir::Convert(in[1], in[0].dtype());
-    Value losses = -(y * LogOf(in[0]) + (1.0 - y) * LogOf(1.0 - in[0]));
+    Value losses = BinaryLoss(in[0], ir::Convert(in[1], in[0].dtype()));
     if (in.size() > 2) losses = losses * in[2];
     return Reduced(losses, reduction);
   });

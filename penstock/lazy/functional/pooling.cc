@@ -174,12 +174,22 @@ Value MeanOver(Value x, int64_t axis, int64_t out) {
   return ir::Concatenate(parts, axis);
 }
 
+// Maxima of windows of `size` along an axis, one after the other. The gradient goes to the first of
+// equal ones, not to all as ReduceMax's does.
+Value WindowMax(Value x, int64_t axis, int64_t size) {
+  ir::WindowOptions options{.size = std::vector<int64_t>(x.rank(), 1),
+                            .strides = std::vector<int64_t>(x.rank(), 1)};
+  options.size[axis] = options.strides[axis] = size;
+  return ir::ReduceWindow(x, ir::WindowReducer::kMax, options);
+}
+
 Value MaxOver(Value x, int64_t axis, int64_t out) {
   const int64_t extent = x.shape().dim(static_cast<int>(axis));
+  if (extent % out == 0) return WindowMax(x, axis, extent / out);
   Values parts;
   for (int64_t i = 0; i < out; ++i) {
     const int64_t begin = i * extent / out, end = ((i + 1) * extent + out - 1) / out;
-    parts.push_back(ir::ReduceMax(ir::SliceAxis(x, axis, begin, end), {axis}, true));
+    parts.push_back(WindowMax(ir::SliceAxis(x, axis, begin, end), axis, end - begin));
   }
   return ir::Concatenate(parts, axis);
 }
@@ -210,7 +220,8 @@ Tensor Adaptive(absl::string_view name, int64_t spatial, const Tensor& x, const 
       return ir::ReduceMean(in[0], axes, /*keep_dims=*/true);
     }
     Value y = in[0];
-    for (size_t i = 0; i < sizes.size(); ++i) {
+    // From the last axis to the first: so the first of equal maxima is the first in memory.
+    for (size_t i = sizes.size(); i-- > 0;) {
       if (y.valid()) y = over(y, first + static_cast<int64_t>(i), sizes[i]);
     }
     return y;

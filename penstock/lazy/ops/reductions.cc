@@ -47,10 +47,17 @@ double CountOf(Value x, const ir::Axes& axes) {
 
 Value IsNonzero(Value x) { return ir::Compare(x, SplatLike(x, 0), ir::Comparison::kNe); }
 
-// Square root with a derivative of 0 at 0, as PyTorch's norms have.
+// Square root with a derivative of 0 at 0, as PyTorch's norms and standard deviations have.
 Value SafeSqrt(Value x) {
   const Value is_zero = ir::Equal(x, SplatLike(x, 0));
   return ir::Select(is_zero, SplatLike(x, 0), ir::Sqrt(ir::Select(is_zero, SplatLike(x, 1), x)));
+}
+
+// x^p of numbers that are not negative, for p above 0, with a derivative of 0 at 0.
+Value SafePower(Value x, double p) {
+  const Value is_zero = ir::Equal(x, SplatLike(x, 0));
+  const Value base = ir::Select(is_zero, SplatLike(x, 1), x);
+  return ir::Select(is_zero, SplatLike(x, 0), ir::Power(base, SplatLike(x, p)));
 }
 
 Value NormValue(Value x, double p, const ir::Axes& axes, bool keepdim) {
@@ -63,6 +70,7 @@ Value NormValue(Value x, double p, const ir::Axes& axes, bool keepdim) {
   if (std::isinf(p)) {
     return p > 0 ? ir::ReduceMax(size, axes, keepdim) : ir::ReduceMin(size, axes, keepdim);
   }
+  if (p > 0) return SafePower(ir::ReduceSum(SafePower(size, p), axes, keepdim), 1 / p);
   const Value total = ir::ReduceSum(ir::Power(size, SplatLike(size, p)), axes, keepdim);
   return ir::Power(total, SplatLike(total, 1 / p));
 }
@@ -125,11 +133,16 @@ ValuesAndIndices AtIndices(absl::string_view name, const Tensor& x, int64_t dim,
   return {both[0], both[1]};
 }
 
-// The position of the lower middle element: the first of the sorted permutation's middle.
+// The position of the lower middle element: the first of the sorted permutation's middle; that of
+// the first NaN, if there is one.
 Value MedianIndex(Value x, int64_t axis) {
   const Value order = ir::ArgSort(x, axis);
   const int64_t middle = (x.shape().dim(static_cast<int>(axis)) - 1) / 2;
-  return ir::Squeeze(ir::SliceAxis(order, axis, middle, middle + 1), {axis});
+  const Value index = ir::Squeeze(ir::SliceAxis(order, axis, middle, middle + 1), {axis});
+  if (!index.valid() || !base::IsFloat(x.dtype())) return index;
+  const Value largest = ir::ReduceMax(x, {axis});
+  return ir::Select(ir::Compare(largest, largest, ir::Comparison::kNe),
+                    ir::ArgMax(x, axis, index.dtype()), index);
 }
 
 Tensor AlongDim(absl::string_view name, const Tensor& x, int64_t dim, SourceLocation where,
@@ -203,7 +216,7 @@ Tensor var(const Tensor& x, const Sizes& dim, bool unbiased, bool keepdim, Sourc
 Tensor std(const Tensor& x, const Sizes& dim, bool unbiased, bool keepdim, SourceLocation where) {
   if (!RequireFloat("std", x, where)) return Tensor();
   return Reduce("std", x, dim, where, [&](Value v, const ir::Axes& axes) {
-    return ir::Sqrt(MomentsValue(v, axes, unbiased, keepdim).variance);
+    return SafeSqrt(MomentsValue(v, axes, unbiased, keepdim).variance);
   });
 }
 
