@@ -227,22 +227,6 @@ Tensor RecordView(absl::string_view name, const Tensor& x, SourceLocation where,
 
 namespace {
 
-// Why the tensor cannot be modified by a thread that records gradients; empty if it can.
-absl::string_view WhyNotInPlace(const TensorImpl& impl) {
-  if (impl.leaf_requires_grad) {
-    return "a leaf Variable that requires grad is being used in an in-place operation; use "
-           "no_grad, "
-           "or a copy of it";
-  }
-  for (const TensorImpl* at = &impl; at->is_view() && !at->detached; at = at->parent.get()) {
-    if (at->parent->leaf_requires_grad) {
-      return "a view of a leaf Variable that requires grad is being used in an in-place operation; "
-             "use no_grad, or a copy of the leaf";
-    }
-  }
-  return {};
-}
-
 // Whether the tensor's contents are gone, because the step that computed them failed.
 bool IsLost(TensorImpl& impl) {
   const auto& data = impl.root().data;
@@ -257,6 +241,29 @@ bool IsDetachedView(const TensorImpl& impl) {
   return false;
 }
 
+// Why a thread that records gradients cannot modify the tensor with these inputs; empty if it can.
+absl::string_view WhyNotInPlace(const TensorImpl& impl, const Tensors& inputs) {
+  if (impl.leaf_requires_grad) {
+    return "a leaf Variable that requires grad is being used in an in-place operation; use "
+           "no_grad, or a copy of it";
+  }
+  for (const TensorImpl* at = &impl; at->is_view() && !at->detached; at = at->parent.get()) {
+    if (at->parent->leaf_requires_grad) {
+      return "a view of a leaf Variable that requires grad is being used in an in-place operation; "
+             "use no_grad, or a copy of the leaf";
+    }
+  }
+  // Its contents belong to a tensor that has another history, or none: the gradient would be lost.
+  const bool has_gradient = std::any_of(inputs.begin(), inputs.end(),
+                                        [](const Tensor& x) { return x.impl()->requires_grad(); });
+  if (has_gradient && IsDetachedView(impl)) {
+    return "a value that requires grad is written into a tensor that shares memory by detach() or "
+           "by a view made under no_grad, so its gradient would be lost; use clone() first, or "
+           "no_grad";
+  }
+  return {};
+}
+
 }  // namespace
 
 Tensor& RecordInPlace(absl::string_view name, Tensor& target, const Tensors& inputs,
@@ -269,20 +276,8 @@ Tensor& RecordInPlace(absl::string_view name, Tensor& target, const Tensors& inp
   if (!operation.Begin()) return target;
   const std::shared_ptr<TensorImpl>& impl = target.impl();
   if (operation.grad_enabled()) {
-    if (const absl::string_view why = WhyNotInPlace(*impl); !why.empty()) {
+    if (const absl::string_view why = WhyNotInPlace(*impl, inputs); !why.empty()) {
       operation.Fail(why);
-      return target;
-    }
-    // Its contents belong to a tensor that has another history, or none: the gradient would be lost.
-    const bool has_gradient = std::any_of(inputs.begin(), inputs.end(), [](const Tensor& input) {
-      return input.impl()->requires_grad();
-    });
-    if (has_gradient && IsDetachedView(*impl)) {
-      operation.Fail(
-          "a value that requires grad is written into a tensor that shares memory by detach() or "
-          "by "
-          "a view made under no_grad, so its gradient would be lost; use clone() first, or "
-          "no_grad");
       return target;
     }
   }

@@ -260,57 +260,73 @@ absl::StatusOr<Array> Fitted(const std::string& key, const Array& values, const 
   return base::WithContext(cast.status(), absl::StrCat("cannot copy ", key));
 }
 
-}  // namespace
-
-absl::Status Module::load_state_dict(const base::NamedArrays& arrays, bool strict,
-                                     IncompatibleKeys* incompatible) {
-  IncompatibleKeys keys;
+// What a state changes in a module's tensors, and what does not fit.
+struct StateChanges {
+  std::vector<std::pair<Tensor, Array>> fitting;
   std::vector<std::string> errors;
+  IncompatibleKeys keys;
+};
+
+StateChanges ChangesOf(const NamedTensors& tensors, const base::NamedArrays& arrays) {
+  StateChanges changes;
   std::set<std::string> known;
-  std::vector<std::pair<Tensor, Array>> changes;
-  for (const auto& [key, x] : state_dict()) {
+  for (const auto& [key, x] : tensors) {
     known.insert(key);
     const Array* values = arrays.Find(key);
     if (values == nullptr) {
-      if (!MayBeMissing(key)) keys.missing_keys.push_back(key);
+      if (!MayBeMissing(key)) changes.keys.missing_keys.push_back(key);
       continue;
     }
     absl::StatusOr<Array> fitted = Fitted(key, *values, x);
     if (fitted.ok()) {
-      changes.emplace_back(x, *std::move(fitted));
+      changes.fitting.emplace_back(x, *std::move(fitted));
     } else {
-      errors.emplace_back(fitted.status().message());
+      changes.errors.emplace_back(fitted.status().message());
     }
   }
   for (const auto& [key, values] : arrays) {
-    if (known.count(key) == 0) keys.unexpected_keys.push_back(key);
+    if (known.count(key) == 0) changes.keys.unexpected_keys.push_back(key);
   }
-  if (strict && !keys.unexpected_keys.empty()) {
-    errors.insert(errors.begin(), absl::StrCat("Unexpected key(s) in state_dict: ",
-                                               KeysText(keys.unexpected_keys)));
+  return changes;
+}
+
+// The error of a state that does not fit; OK if it does.
+absl::Status CheckState(const StateChanges& changes, bool strict) {
+  std::vector<std::string> errors;
+  const bool missing = strict && !changes.keys.missing_keys.empty(),
+             unexpected = strict && !changes.keys.unexpected_keys.empty();
+  if (missing) {
+    errors.push_back(
+        absl::StrCat("Missing key(s) in state_dict: ", KeysText(changes.keys.missing_keys)));
   }
-  if (strict && !keys.missing_keys.empty()) {
-    errors.insert(errors.begin(),
-                  absl::StrCat("Missing key(s) in state_dict: ", KeysText(keys.missing_keys)));
+  if (unexpected) {
+    errors.push_back(
+        absl::StrCat("Unexpected key(s) in state_dict: ", KeysText(changes.keys.unexpected_keys)));
   }
-  const bool lenient_helps =
-      strict && (!keys.missing_keys.empty() || !keys.unexpected_keys.empty());
-  if (incompatible != nullptr) *incompatible = std::move(keys);
-  if (!errors.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("load_state_dict: ", absl::StrJoin(errors, "; "),
-                     lenient_helps ? "; strict = false ignores missing and unexpected keys" : ""));
-  }
+  errors.insert(errors.end(), changes.errors.begin(), changes.errors.end());
+  if (errors.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "load_state_dict: ", absl::StrJoin(errors, "; "),
+      missing || unexpected ? "; strict = false ignores missing and unexpected keys" : ""));
+}
+
+}  // namespace
+
+absl::Status Module::load_state_dict(const base::NamedArrays& arrays, bool strict,
+                                     IncompatibleKeys* incompatible) {
+  const StateChanges changes = ChangesOf(state_dict(), arrays);
+  if (incompatible != nullptr) *incompatible = changes.keys;
+  PENSTOCK_RETURN_IF_ERROR(CheckState(changes, strict));
   Tensors contents;  // all transfers before the first change
-  for (const auto& [x, values] : changes) {
+  for (const auto& [x, values] : changes.fitting) {
     contents.push_back(device_data(values, x.device()));
     if (!contents.back().defined()) {
       return base::WithContext(Recorder::OfThread().TakeError(), "load_state_dict");
     }
   }
   const no_grad guard;
-  for (size_t i = 0; i < changes.size(); ++i) {
-    Tensor x = changes[i].first;
+  for (size_t i = 0; i < contents.size(); ++i) {
+    Tensor x = changes.fitting[i].first;
     if (x.impl()->is_view()) {
       x.copy_(contents[i]);
     } else {

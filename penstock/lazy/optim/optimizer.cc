@@ -272,51 +272,59 @@ absl::Status NotANumber(absl::string_view optimizer, absl::string_view key, cons
 
 }  // namespace
 
+absl::Status Optimizer::LoadOptions(const base::NamedArrays& arrays, size_t index,
+                                    Group& group) const {
+  // A scheduler that is made afterwards goes on from it.
+  const std::string prefix = absl::StrCat("param_groups/", index, "/");
+  if (arrays.Find(prefix + "initial_lr") != nullptr) group.options.try_emplace("initial_lr", 0);
+  for (auto& [name, value] : group.options) {
+    const Array* found = arrays.Find(prefix + name);
+    if (found == nullptr) continue;
+    if (!IsNumber(*found)) return NotANumber(name_, prefix + name, *found);
+    value = found->item<double>();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Optimizer::LoadState(const base::NamedArrays& arrays,
+                                          const std::string& prefix, const Tensor& param,
+                                          StepCounts& steps, State& state) const {
+  bool any = false;
+  for (size_t i = 0; i < state.names.size(); ++i) {
+    const std::string key = prefix + state.names[i];
+    const Array* values = arrays.Find(key);
+    if (values == nullptr) continue;
+    if (!(values->shape() == state.slots[i].sizes())) {
+      return absl::InvalidArgumentError(absl::StrCat(name_, ": ", key, " is ", values->TypeString(),
+                                                     ", but the parameter is ", param.ToString()));
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(const Array cast, values->Cast(state.slots[i].dtype()));
+    state.slots[i] = device_data(cast, param.device());
+    any = true;
+  }
+  const Array* step = arrays.Find(prefix + "step");
+  if (step == nullptr) return any;
+  if (!IsNumber(*step) || !(step->item<double>() >= 0)) {
+    return NotANumber(name_, prefix + "step", *step);
+  }
+  Tensor& shared = steps[{param.device().index(), step->item<double>()}];
+  if (!shared.defined()) shared = Filled({}, DType::kF32, step->item<double>(), param.device());
+  state.step = shared;
+  return true;
+}
+
 absl::Status Optimizer::load_state_dict(const base::NamedArrays& arrays) {
   int index = 0;
   std::map<const TensorImpl*, State> states;
   std::vector<Group> groups = groups_;
   for (size_t g = 0; g < groups.size(); ++g) {
-    // A scheduler that is made afterwards goes on from it.
-    const std::string initial = absl::StrCat("param_groups/", g, "/initial_lr");
-    if (arrays.Find(initial) != nullptr) groups[g].options.try_emplace("initial_lr", 0);
-    for (auto& [name, value] : groups[g].options) {
-      const std::string key = absl::StrCat("param_groups/", g, "/", name);
-      const Array* found = arrays.Find(key);
-      if (found == nullptr) continue;
-      if (!IsNumber(*found)) return NotANumber(name_, key, *found);
-      value = found->item<double>();
-    }
-    const std::vector<std::string> slots = Slots(groups[g].options);
-    std::map<std::pair<int, double>, Tensor> steps;  // shared on a device by equal counts
+    PENSTOCK_RETURN_IF_ERROR(LoadOptions(arrays, g, groups[g]));
+    StepCounts steps;
     for (const Tensor& param : groups[g].params) {
-      const std::string prefix = absl::StrCat("state/", index++, "/");
       State state = MakeState(param, groups[g]);
-      bool any = false;
-      for (size_t i = 0; i < slots.size(); ++i) {
-        const Array* values = arrays.Find(prefix + slots[i]);
-        if (values == nullptr) continue;
-        if (!(values->shape() == state.slots[i].sizes())) {
-          return absl::InvalidArgumentError(
-              absl::StrCat(name_, ": ", prefix, slots[i], " is ", values->TypeString(),
-                           ", but the parameter is ", param.ToString()));
-        }
-        PENSTOCK_ASSIGN_OR_RETURN(const Array cast, values->Cast(state.slots[i].dtype()));
-        state.slots[i] = device_data(cast, param.device());
-        any = true;
-      }
-      const Array* step = arrays.Find(prefix + "step");
-      if (step != nullptr) {
-        if (!IsNumber(*step) || !(step->item<double>() >= 0)) {
-          return NotANumber(name_, prefix + "step", *step);
-        }
-        Tensor& shared = steps[{param.device().index(), step->item<double>()}];
-        if (!shared.defined()) {
-          shared = Filled({}, DType::kF32, step->item<double>(), param.device());
-        }
-        state.step = shared;
-        any = true;
-      }
+      PENSTOCK_ASSIGN_OR_RETURN(
+          const bool any,
+          LoadState(arrays, absl::StrCat("state/", index++, "/"), param, steps, state));
       if (any) states[param.impl().get()] = std::move(state);
     }
   }

@@ -110,6 +110,11 @@ class Optimizer {
   State MakeState(const Tensor& param, const Group& group) const;
   // Gives the state the slots that the group's options need now; slots of the same names stay.
   void FitState(State& state, const Tensor& param, const Group& group) const;
+  // Parts of load_state_dict. LoadState: whether `arrays` has a part of the parameter's state.
+  absl::Status LoadOptions(const base::NamedArrays& arrays, size_t index, Group& group) const;
+  using StepCounts = std::map<std::pair<int, double>, Tensor>;  // by device and count
+  absl::StatusOr<bool> LoadState(const base::NamedArrays& arrays, const std::string& prefix,
+                                 const Tensor& param, StepCounts& steps, State& state) const;
   // The runtime options' tensors; nothing is transferred as long as an option stays the same.
   Tensors RuntimeOptions(const Group& group, const Device& device, DType dtype);
 
