@@ -284,7 +284,8 @@ Tensor diag(const Tensor& x,
             SourceLocation where =
                 SourceLocation::Current());  // of a vector: the matrix; of a matrix: the diagonal
 
-// ---- Indexing; positions in tensors of indices that are out of range are clamped ----
+// ---- Indexing; in a tensor of indices, a position out of range is clamped by functions that read
+// there, and skipped by those that write there ----
 // x[indices]: a view unless a tensor is among the indices.
 Tensor index(const Tensor& x, const Indices& indices,
              SourceLocation where = SourceLocation::Current());
