@@ -26,13 +26,15 @@ const PartialShape& UnknownShape() {
   return unknown;
 }
 
+bool IsInNames(char c) {
+  return absl::ascii_isalnum(c) || absl::StrContains("_.\\-/>", absl::string_view(&c, 1));
+}
+
 // TensorFlow's rule for names of operations. `full`: with its scopes, within which a name may begin
 // with a sign, too.
 bool IsValidName(absl::string_view full) {
   if (full.empty() || !(absl::ascii_isalnum(full[0]) || full[0] == '.')) return false;
-  return std::all_of(full.begin(), full.end(), [](char c) {
-    return absl::ascii_isalnum(c) || absl::StrContains("_.\\-/>", absl::string_view(&c, 1));
-  });
+  return std::all_of(full.begin(), full.end(), IsInNames);
 }
 
 absl::Status InvalidNameError(absl::string_view what) {
@@ -49,6 +51,17 @@ std::string WithScope(absl::string_view scope, absl::string_view name) {
 std::string Described(absl::string_view name, SourceLocation where) {
   if (where.file[0] == '\0') return std::string(name);
   return absl::StrCat(name, " (", where.file, ":", where.line, ")");
+}
+
+// The members of a collection whose names begin with `scope`.
+template <typename T>
+std::vector<T> MembersOf(const absl::flat_hash_map<std::string, std::vector<T>>& collections,
+                         absl::string_view collection, absl::string_view scope) {
+  const auto found = collections.find(collection);
+  if (found == collections.end()) return {};
+  std::vector<T> members = found->second;
+  std::erase_if(members, [&](const T& m) { return !absl::StartsWith(m.name(), scope); });
+  return members;
 }
 
 absl::string_view LastPart(absl::string_view name) {
@@ -279,14 +292,22 @@ void Graph::AddToCollection(absl::string_view collection, const Operation& value
   if (value.valid()) operation_collections_[std::string(collection)].push_back(value);
 }
 
-Tensors Graph::GetCollection(absl::string_view collection) const {
-  const auto found = collections_.find(collection);
-  return found == collections_.end() ? Tensors() : found->second;
+Tensors Graph::GetCollection(absl::string_view collection, absl::string_view scope) const {
+  return MembersOf(collections_, collection, scope);
 }
 
-Operations Graph::GetCollectionOperations(absl::string_view collection) const {
-  const auto found = operation_collections_.find(collection);
-  return found == operation_collections_.end() ? Operations() : found->second;
+Operations Graph::GetCollectionOperations(absl::string_view collection,
+                                          absl::string_view scope) const {
+  return MembersOf(operation_collections_, collection, scope);
+}
+
+std::string AsName(absl::string_view text) {
+  std::string name;
+  for (const char c : text) {
+    const bool continues = (static_cast<unsigned char>(c) & 0xc0) == 0x80;  // a character of UTF-8
+    if (!continues) name += IsInNames(c) && c != '>' && c != '\\' ? c : '_';
+  }
+  return name;
 }
 
 // ---- Scopes ----

@@ -233,8 +233,11 @@ class Graph {
   // Collections (tf.GraphKeys): named lists of operations and tensors.
   void AddToCollection(absl::string_view collection, const Tensor& value);
   void AddToCollection(absl::string_view collection, const Operation& value);
-  Tensors GetCollection(absl::string_view collection) const;
-  Operations GetCollectionOperations(absl::string_view collection) const;
+  // Those whose names begin with `scope`, in the order in which they were added. The variables of a
+  // collection: GetCollectionVariables (variable.h).
+  Tensors GetCollection(absl::string_view collection, absl::string_view scope = "") const;
+  Operations GetCollectionOperations(absl::string_view collection,
+                                     absl::string_view scope = "") const;
 
   // Seed of random operations that have none of their own (tf.set_random_seed).
   void SetRandomSeed(uint64_t seed) { seed_ = seed; }
@@ -286,6 +289,10 @@ class Graph {
   std::optional<uint64_t> seed_;
   absl::Status status_;
 };
+
+// `text` with '_' in place of each character that names of operations do not have: for names that
+// come from data, "sepal length (cm)".
+std::string AsName(absl::string_view text);
 
 // Names of collections (tf.GraphKeys).
 namespace graph_keys {

@@ -161,6 +161,24 @@ TEST_F(GraphTest, KeepsCollections) {
   graph_.AddToCollection(graph_keys::kLosses, b);
   EXPECT_EQ(graph_.GetCollection(graph_keys::kLosses), (Tensors{a, b}));
   EXPECT_TRUE(graph_.GetCollection("other").empty());
+  {
+    const NameScope scope("tower");
+    const Tensor c = Constant(3.0, "c");
+    graph_.AddToCollection(graph_keys::kLosses, c);
+    graph_.AddToCollection(graph_keys::kUpdateOps, Operation(c));
+    graph_.AddToCollection(graph_keys::kUpdateOps, Operation(a));
+    EXPECT_EQ(graph_.GetCollection(graph_keys::kLosses, "tower"), Tensors{c});
+    EXPECT_EQ(graph_.GetCollectionOperations(graph_keys::kUpdateOps, "tower"),
+              Operations{Operation(c)});
+  }
+  EXPECT_EQ(graph_.GetCollection(graph_keys::kLosses).size(), 3u);
+}
+
+TEST(AsNameTest, ReplacesWhatNamesDoNotHave) {
+  EXPECT_EQ(AsName("sepal length (cm)"), "sepal_length__cm_");
+  EXPECT_EQ(AsName("w:0"), "w_0");
+  EXPECT_EQ(AsName("a/b-c.d_e"), "a/b-c.d_e");
+  EXPECT_EQ(AsName("gr\u00f6\u00dfe>\\"), "gr__e__");
 }
 
 TEST(DefaultGraphTest, BelongsToItsThread) {

@@ -74,11 +74,21 @@ class ArraySource final : public HostInputSource {
 
 SourceLocation Line(Graph* graph) { return graph->Extension<VariableTable>().initializer_where; }
 
+// Of which types of variables an initializer makes values.
+enum class InitializerTypes { kNumbers, kFloats };
+
 // `text` is an initializer of room nn: "random_normal(mean=0, stddev=1)".
-Initializer FromNn(std::string type, std::string text, std::optional<uint64_t> seed) {
+Initializer FromNn(std::string type, std::string text, std::optional<uint64_t> seed,
+                   InitializerTypes of = InitializerTypes::kFloats) {
   return [=](const Shape& shape, DType dtype) {
     Graph* const graph = Graph::Default();
     if (graph == nullptr) return Tensor();
+    if (of == InitializerTypes::kFloats && base::IsNumeric(dtype) && !base::IsFloat(dtype)) {
+      return FailOp({}, type,
+                    absl::StrCat("it makes floats, but the variable is ", base::DTypeName(dtype),
+                                 "; use ZerosInitializer, OnesInitializer or ConstantInitializer"),
+                    Line(graph));
+    }
     // Arguments are checked now, with a small shape of the same rank.
     Shape small = shape;
     for (int i = 0; i < small.rank(); ++i) small.set_dim(i, std::min<int64_t>(small.dim(i), 2));
@@ -119,10 +129,11 @@ Tensor InitialArray(const Array& value, absl::string_view name, SourceLocation w
   return node == nullptr ? Tensor() : Tensor(node, 0);
 }
 
-Initializer ZerosInitializer() { return FromNn("Zeros", "zeros", {}); }
-Initializer OnesInitializer() { return FromNn("Ones", "ones", {}); }
+Initializer ZerosInitializer() { return FromNn("Zeros", "zeros", {}, InitializerTypes::kNumbers); }
+Initializer OnesInitializer() { return FromNn("Ones", "ones", {}, InitializerTypes::kNumbers); }
 Initializer ConstantInitializer(double value) {
-  return FromNn("Constant", absl::StrCat("constant(", Number(value), ")"), {});
+  return FromNn("Constant", absl::StrCat("constant(", Number(value), ")"), {},
+                InitializerTypes::kNumbers);
 }
 Initializer ConstantInitializer(Array value) {
   return [value = std::move(value)](const Shape& shape, DType dtype) {
@@ -141,11 +152,12 @@ Initializer ConstantInitializer(Array value) {
   };
 }
 
-Initializer RandomUniformInitializer(double minval, double maxval, std::optional<uint64_t> seed) {
-  return FromNn(
-      "RandomUniform",
-      absl::StrCat("random_uniform(minval=", Number(minval), ", maxval=", Number(maxval), ")"),
-      seed);
+Initializer RandomUniformInitializer(double minval, std::optional<double> maxval,
+                                     std::optional<uint64_t> seed) {
+  return FromNn("RandomUniform",
+                absl::StrCat("random_uniform(minval=", Number(minval),
+                             ", maxval=", Number(maxval.value_or(1)), ")"),
+                seed, maxval.has_value() ? InitializerTypes::kNumbers : InitializerTypes::kFloats);
 }
 
 Initializer RandomNormalInitializer(double mean, double stddev, std::optional<uint64_t> seed) {

@@ -95,11 +95,6 @@ absl::StatusOr<Network> NetworkOf(const Layer& layer, const Tensors& inputs) {
   return *first;
 }
 
-std::string CurrentScope(Graph* graph) {
-  const VariableTable& table = graph->Extension<VariableTable>();
-  return table.scopes.empty() ? "" : absl::StrCat(table.scopes.back().name, "/");
-}
-
 Tensor CallOne(const LayerCall& call, Tensor inputs, SourceLocation where) {
   if (!inputs.valid()) return Tensor();
   Graph* const graph = inputs.graph();
@@ -117,7 +112,7 @@ Tensor CallOne(const LayerCall& call, Tensor inputs, SourceLocation where) {
   const bool first = format == "channels_first";
   if (first && inputs.shape().rank() < 3) return fail("channels_first needs 3 axes or more");
   if (first) inputs = MoveChannels(inputs, true, where);
-  std::string path = CurrentScope(graph);
+  std::string path = graph->Extension<VariableTable>().ScopePrefix();
   const std::string layer_name = path.substr(0, path.size() - 1);
   const absl::StatusOr<Network> network = NetworkOf(call.make(layer_name), {inputs});
   if (!network.ok()) return fail(network.status().message());
@@ -456,7 +451,7 @@ Tensors Apply(const Network& network, const Tensors& inputs, const ApplyOptions&
                        .training = options.training,
                        .trainable = options.trainable,
                        .seed = options.seed,
-                       .seed_scope = CurrentScope(graph)},
+                       .seed_scope = graph->Extension<VariableTable>().ScopePrefix()},
                       where);
 }
 
@@ -483,7 +478,7 @@ Tensors Call(const Layer& layer, const Tensors& inputs, const ApplyOptions& opti
                        .trainable = options.trainable,
                        .seed = options.seed,
                        .path = absl::StrCat(network->uses().back().name, "/"),
-                       .seed_scope = CurrentScope(graph)},
+                       .seed_scope = graph->Extension<VariableTable>().ScopePrefix()},
                       where);
 }
 

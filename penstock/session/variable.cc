@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
+#include "penstock/base/status.h"
 #include "penstock/nn/regularizers.h"
 #include "penstock/session/body.h"
 #include "penstock/session/infer.h"
@@ -113,7 +116,6 @@ const VariableDef* MakeVariable(Graph* graph, const std::string& name, const Nod
       where));
   table.by_name[def.name] = &def;
   for (const std::string& collection : CollectionsOf(options)) {
-    table.collections[collection].push_back(&def);
     graph->AddToCollection(collection, Tensor(def.handle, 0));
   }
   table.all.push_back(std::move(owned));
@@ -158,18 +160,6 @@ Tensor Update(const Variable& variable, const Tensor& value, const char* type,
   if (name.empty()) absolute.emplace("");
   Node* const node = AddUse(def, type, full, {value}, lower, where);
   return node == nullptr ? Tensor() : Tensor(node, 0);
-}
-
-Variables InCollection(const char* collection) {
-  Variables variables;
-  Graph* const graph = Graph::Default();
-  if (graph == nullptr) return variables;
-  const VariableTable* const table = graph->FindExtension<VariableTable>();
-  if (table == nullptr) return variables;
-  const auto found = table->collections.find(collection);
-  if (found == table->collections.end()) return variables;
-  for (const VariableDef* def : found->second) variables.push_back(Variable(def));
-  return variables;
 }
 
 }  // namespace
@@ -259,13 +249,29 @@ Tensor AssignSub(const Variable& variable, const Tensor& delta, absl::string_vie
   return Update(variable, delta, "AssignSub", name, where, ir::Subtract);
 }
 
-Variables GlobalVariables() { return InCollection(graph_keys::kGlobalVariables); }
-Variables LocalVariables() { return InCollection(graph_keys::kLocalVariables); }
+Variables GetCollectionVariables(absl::string_view collection, absl::string_view scope) {
+  Variables variables;
+  const Graph* const graph = Graph::Default();
+  if (graph == nullptr) return variables;
+  absl::flat_hash_set<const VariableDef*> seen;
+  for (const Tensor& tensor : graph->GetCollection(collection, scope)) {
+    const auto* use = dynamic_cast<const VariableUse*>(tensor.node()->extra.get());
+    const bool is_read = use != nullptr && tensor.node()->inputs.empty();
+    if (is_read && seen.insert(use->variable).second) variables.push_back(Variable(use->variable));
+  }
+  return variables;
+}
+
+Variables GlobalVariables(absl::string_view scope) {
+  return GetCollectionVariables(graph_keys::kGlobalVariables, scope);
+}
+
+Variables LocalVariables(absl::string_view scope) {
+  return GetCollectionVariables(graph_keys::kLocalVariables, scope);
+}
 
 Variables TrainableVariables(absl::string_view scope) {
-  Variables all = InCollection(graph_keys::kTrainableVariables);
-  std::erase_if(all, [&](const Variable& v) { return !absl::StartsWith(v.def()->name, scope); });
-  return all;
+  return GetCollectionVariables(graph_keys::kTrainableVariables, scope);
 }
 
 Operation GlobalVariablesInitializer() { return VariablesInitializer(GlobalVariables(), "init"); }
@@ -277,13 +283,37 @@ Operation VariablesInitializer(const Variables& variables, absl::string_view nam
   return Group(initializers, name);
 }
 
+std::string InitializersOf(const std::vector<const VariableDef*>& variables) {
+  std::vector<std::string> operations;
+  size_t found = 0;
+  for (const auto& [collection, operation] :
+       {std::pair(graph_keys::kGlobalVariables, "GlobalVariablesInitializer()"),
+        std::pair(graph_keys::kLocalVariables, "LocalVariablesInitializer()")}) {
+    const Tensors members =
+        variables.empty() ? Tensors() : variables[0]->graph->GetCollection(collection);
+    const absl::flat_hash_set<Tensor> all(members.begin(), members.end());
+    const size_t before = found;
+    for (const VariableDef* variable : variables)
+      found += all.contains(Tensor(variable->handle, 0));
+    if (found > before) operations.emplace_back(operation);
+  }
+  // Of other collections.
+  if (found < variables.size()) operations.emplace_back("VariablesInitializer() of them");
+  return absl::StrJoin(operations, " and ");
+}
+
 // ---- Variable scopes ----
 
 struct VariableScope::State {
-  explicit State(Graph* of, absl::string_view name) : graph(of), names(name) {}
-  Graph* graph;
-  NameScope names;
+  Graph* graph = nullptr;
+  size_t depth = 0;                     // its place among the open scopes
+  std::optional<NameScope> names = {};  // none: the scope around it, entered again
+  absl::flat_hash_map<std::string, int> outer_counts = {};  // of that scope, when it was entered
 };
+
+std::string VariableTable::ScopePrefix() const {
+  return scopes.empty() || scopes.back().name.empty() ? "" : absl::StrCat(scopes.back().name, "/");
+}
 
 VariableScope::VariableScope(absl::string_view name, Reuse reuse, Initializer initializer) {
   Graph* const graph = Graph::Default();
@@ -296,7 +326,7 @@ VariableScope::VariableScope(std::nullopt_t, absl::string_view default_name, Reu
   Graph* const graph = Graph::Default();
   if (graph == nullptr) return;
   const VariableTable& table = TableOf(graph);
-  const std::string outer = table.scopes.empty() ? "" : absl::StrCat(table.scopes.back().name, "/");
+  const std::string outer = table.ScopePrefix();
   std::string name(default_name);
   for (int i = 1; table.scope_counts.contains(absl::StrCat(outer, name)); ++i) {
     name = absl::StrCat(default_name, "_", i);
@@ -306,35 +336,43 @@ VariableScope::VariableScope(std::nullopt_t, absl::string_view default_name, Reu
 
 void VariableScope::Enter(Graph* graph, const std::string& name, Reuse reuse,
                           Initializer initializer) {
-  if (name.empty()) {
-    graph->Fail(absl::InvalidArgumentError("a variable scope needs a name"), "VariableScope", {});
-    return;
-  }
-  state_ = std::make_unique<State>(graph, name);
+  state_ = std::make_unique<State>();
+  state_->graph = graph;
   VariableTable& table = TableOf(graph);
-  VariableTable::Scope scope{name, reuse, std::move(initializer)};
+  state_->depth = table.scopes.size();
+  if (name.empty()) {
+    state_->outer_counts = table.scope_counts;
+  } else {
+    state_->names.emplace(name);
+  }
+  VariableTable::Scope scope{absl::StrCat(table.ScopePrefix(), name), reuse,
+                             std::move(initializer)};
   if (!table.scopes.empty()) {
     const VariableTable::Scope& outer = table.scopes.back();
-    scope.name = absl::StrCat(outer.name, "/", name);
+    if (name.empty()) scope.name = outer.name;
     // As in TensorFlow, reuse is inherited and cannot be switched off within.
     if (scope.reuse == Reuse::kNone) scope.reuse = outer.reuse;
     if (scope.initializer == nullptr) scope.initializer = outer.initializer;
   }
-  ++table.scope_counts[scope.name];
+  if (!name.empty()) ++table.scope_counts[scope.name];
   table.scopes.push_back(std::move(scope));
 }
 
 VariableScope::~VariableScope() {
   if (state_ == nullptr) return;
   VariableTable& table = TableOf(state_->graph);
-  const std::string inside = absl::StrCat(table.scopes.back().name, "/");
-  absl::erase_if(table.scope_counts,
-                 [&](const auto& entry) { return absl::StartsWith(entry.first, inside); });
+  if (state_->names.has_value()) {
+    absl::erase_if(table.scope_counts, [inside = table.ScopePrefix()](const auto& entry) {
+      return absl::StartsWith(entry.first, inside);
+    });
+  } else {
+    table.scope_counts = std::move(state_->outer_counts);
+  }
   table.scopes.pop_back();
 }
 
 void VariableScope::ReuseVariables() {
-  if (state_ != nullptr) TableOf(state_->graph).scopes.back().reuse = Reuse::kReuse;
+  if (state_ != nullptr) TableOf(state_->graph).scopes[state_->depth].reuse = Reuse::kReuse;
 }
 
 namespace {
@@ -363,14 +401,42 @@ void AddRegularizationLoss(const Variable& variable, const std::string& regulari
   graph->AddToCollection(graph_keys::kRegularizationLosses, loss);
 }
 
-Tensor InitialValueOf(const std::string& name, const Shape& shape, DType dtype,
-                      Initializer initializer) {
+// The variable that GetVariable of this name reuses; null: it makes one. An error if the scope does
+// not allow what it would do.
+absl::StatusOr<const VariableDef*> FindShared(const VariableTable& table, const std::string& name) {
+  const Reuse reuse = table.scopes.empty() ? Reuse::kNone : table.scopes.back().reuse;
+  const auto found = table.shared.find(name);
+  if (found != table.shared.end() && reuse == Reuse::kNone) {
+    const SourceLocation first = found->second->where;
+    return absl::InvalidArgumentError(
+        absl::StrCat("it exists already (", first.file, ":", first.line,
+                     "); to share it, use a VariableScope with Reuse::kReuse or Reuse::kAuto"));
+  }
+  if (found == table.shared.end() && reuse == Reuse::kReuse) {
+    return absl::InvalidArgumentError(
+        "it does not exist, and the scope reuses variables only; make it with GetVariable "
+        "outside of that scope first, or use Reuse::kAuto");
+  }
+  return found == table.shared.end() ? nullptr : found->second;
+}
+
+absl::StatusOr<Tensor> InitialValueOf(const std::string& name, const Shape& shape, DType dtype,
+                                      Initializer initializer) {
+  if (std::any_of(shape.begin(), shape.end(), [](int64_t extent) { return extent < 0; })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its shape is ", shape.ToString(),
+                     "; a variable needs a shape that is known when the graph is built"));
+  }
   if (initializer == nullptr) {
     initializer = base::IsFloat(dtype) ? GlorotUniformInitializer() : ZerosInitializer();
   }
   const BodyScope top_level(Graph::Default(), nullptr);
   const NameScope within(absl::StrCat(name, "/Initializer/"));
-  return initializer(shape, dtype);
+  const Tensor value = initializer(shape, dtype);
+  PENSTOCK_RETURN_IF_ERROR(CheckInitialValue(value));
+  if (value.shape() == PartialShape(shape) && value.dtype() == dtype) return value;
+  return absl::InvalidArgumentError(absl::StrCat("its initializer returns ", TypeString(value),
+                                                 ", not ", TypeString(dtype, shape)));
 }
 
 }  // namespace
@@ -381,52 +447,23 @@ Variable GetVariable(absl::string_view name, const Shape& shape, DType dtype,
   Graph* const graph = Graph::Default();
   if (graph == nullptr) return Variable();
   VariableTable& table = TableOf(graph);
-  VariableTable::Scope scope;
-  if (!table.scopes.empty()) scope = table.scopes.back();
-  const std::string full =
-      scope.name.empty() ? std::string(name) : absl::StrCat(scope.name, "/", name);
-  const std::string what = absl::StrCat("GetVariable '", full, "'");
-  const auto found = table.shared.find(full);
-  if (found != table.shared.end() && scope.reuse != Reuse::kNone) {
-    return Reused(*found->second, shape, dtype, where);
-  }
-  if (found != table.shared.end()) {
-    const SourceLocation first = found->second->where;
-    FailOp({}, what,
-           absl::StrCat("it exists already (", first.file, ":", first.line,
-                        "); to share it, use a VariableScope with Reuse::kReuse or Reuse::kAuto"),
-           where);
+  const std::string full = absl::StrCat(table.ScopePrefix(), name);
+  const auto fail = [&](const absl::Status& error) {
+    FailOp({}, absl::StrCat("GetVariable '", full, "'"), error.message(), where);
     return Variable();
-  }
-  if (scope.reuse == Reuse::kReuse) {
-    FailOp({}, what,
-           "it does not exist, and the scope reuses variables only; make it with GetVariable "
-           "outside of that scope first, or use Reuse::kAuto",
-           where);
-    return Variable();
-  }
-  for (const int64_t extent : shape) {
-    if (extent >= 0) continue;
-    FailOp({}, what,
-           absl::StrCat("its shape is ", shape.ToString(),
-                        "; a variable needs a shape that is known when the graph is built"),
-           where);
-    return Variable();
-  }
-  if (initializer == nullptr) initializer = scope.initializer;
+  };
+  if (name.empty()) return fail(absl::InvalidArgumentError("a variable needs a name"));
+  const absl::StatusOr<const VariableDef*> existing = FindShared(table, full);
+  if (!existing.ok()) return fail(existing.status());
+  if (*existing != nullptr) return Reused(**existing, shape, dtype, where);
+  if (initializer == nullptr && !table.scopes.empty())
+    initializer = table.scopes.back().initializer;
   table.initializer_where = where;
-  const Tensor initial_value = InitialValueOf(full, shape, dtype, std::move(initializer));
-  absl::Status status = CheckInitialValue(initial_value);
-  if (status.ok() && !(initial_value.shape() == PartialShape(shape))) {
-    status = absl::InvalidArgumentError(absl::StrCat(
-        "its initializer returns ", TypeString(initial_value), ", not ", TypeString(dtype, shape)));
-  }
-  if (!status.ok()) {
-    FailOp({}, what, status.message(), where);
-    return Variable();
-  }
+  const absl::StatusOr<Tensor> initial_value =
+      InitialValueOf(full, shape, dtype, std::move(initializer));
+  if (!initial_value.ok()) return fail(initial_value.status());
   const VariableDef* const def = MakeVariable(
-      graph, full, {dtype, shape}, [&](const std::string&) { return initial_value; },
+      graph, full, {dtype, shape}, [&](const std::string&) { return *initial_value; },
       {.trainable = options.trainable,
        .collections = options.collections,
        .constraint = options.constraint},
@@ -434,15 +471,16 @@ Variable GetVariable(absl::string_view name, const Shape& shape, DType dtype,
   if (def == nullptr) return Variable();
   table.all[def->index]->regularizer = options.regularizer;
   table.shared[full] = def;
-  if (!options.regularizer.empty())
+  if (!options.regularizer.empty()) {
     AddRegularizationLoss(Variable(def), options.regularizer, where);
+  }
   return Variable(def);
 }
 
 // ---- Global step ----
 
 Variable GetGlobalStep() {
-  const Variables steps = InCollection(graph_keys::kGlobalStep);
+  const Variables steps = GetCollectionVariables(graph_keys::kGlobalStep);
   return steps.empty() ? Variable() : steps[0];
 }
 

@@ -96,7 +96,9 @@ Initializer ZerosInitializer();
 Initializer OnesInitializer();
 Initializer ConstantInitializer(double value = 0);
 Initializer ConstantInitializer(Array value);
-Initializer RandomUniformInitializer(double minval = -0.05, double maxval = 0.05,
+// In [minval, maxval). maxval: 1, and required by integers; the others but zeros, ones and constants
+// are for floats.
+Initializer RandomUniformInitializer(double minval = 0, std::optional<double> maxval = {},
                                      std::optional<uint64_t> seed = {});
 Initializer RandomNormalInitializer(double mean = 0, double stddev = 1,
                                     std::optional<uint64_t> seed = {});
@@ -119,6 +121,16 @@ enum class Reuse { kNone, kReuse, kAuto };
 
 // RAII: tf.variable_scope. Variables made by GetVariable are named "<scope>/..."; operations too.
 // Reuse and the default initializer are inherited by scopes within.
+//
+// An empty name enters the scope around it again, or the top level, with names as they are:
+// tf.variable_scope(tf.get_variable_scope(), ...). Towers that share their variables:
+//
+//   tf::VariableScope towers("");
+//   for (int i = 0; i < 2; ++i) {
+//     tf::NameScope names(absl::StrCat("tower_", i));
+//     losses.push_back(TowerLoss(batches[i]));
+//     towers.ReuseVariables();
+//   }
 class VariableScope {
  public:
   explicit VariableScope(absl::string_view name, Reuse reuse = Reuse::kNone,
@@ -130,7 +142,8 @@ class VariableScope {
   ~VariableScope();
   VariableScope(const VariableScope&) = delete;
   VariableScope& operator=(const VariableScope&) = delete;
-  void ReuseVariables();  // scope.reuse_variables()
+  // scope.reuse_variables(), also for scopes that are entered within from now on.
+  void ReuseVariables();
 
  private:
   void Enter(Graph* graph, const std::string& name, Reuse reuse, Initializer initializer);
@@ -154,10 +167,13 @@ Variable GetVariable(absl::string_view name, const Shape& shape, DType dtype = D
                      Initializer initializer = nullptr, const GetVariableOptions& options = {},
                      SourceLocation where = SourceLocation::Current());
 
-// Variables of the default graph, in creation order.
-Variables GlobalVariables();
-Variables LocalVariables();
+// Variables of the default graph whose names begin with `scope`, in creation order.
+Variables GlobalVariables(absl::string_view scope = "");
+Variables LocalVariables(absl::string_view scope = "");
 Variables TrainableVariables(absl::string_view scope = "");
+// The same of any collection: VariableOptions::collections, and variables given to
+// Graph::AddToCollection (tf.get_collection, which returns variables there).
+Variables GetCollectionVariables(absl::string_view collection, absl::string_view scope = "");
 // Operations that initialize these variables (tf.global_variables_initializer() and others).
 Operation GlobalVariablesInitializer();
 Operation LocalVariablesInitializer();

@@ -15,7 +15,6 @@ namespace penstock::session {
 struct VariableTable {
   std::vector<std::unique_ptr<VariableDef>> all;  // by index
   absl::flat_hash_map<std::string, const VariableDef*> by_name;
-  absl::flat_hash_map<std::string, std::vector<const VariableDef*>> collections;
   // Those that GetVariable made, by name: the ones that it may reuse.
   absl::flat_hash_map<std::string, const VariableDef*> shared;
   // Variable scopes that are open.
@@ -25,11 +24,16 @@ struct VariableTable {
     Initializer initializer;
   };
   std::vector<Scope> scopes;
+  // "<scope>/" of the innermost scope; empty at the top level.
+  std::string ScopePrefix() const;
   // The line of GetVariable, for errors of the initializer that it calls.
   SourceLocation initializer_where;
   // How often a scope was entered since the one around it was, by full name.
   absl::flat_hash_map<std::string, int> scope_counts;
 };
+
+// The operations that initialize these variables, for errors: "GlobalVariablesInitializer()".
+std::string InitializersOf(const std::vector<const VariableDef*>& variables);
 
 // An array as the initial value of a variable. The host transfers it when an initializer runs:
 // large weights do not become part of a program's text, and initializers need no program.

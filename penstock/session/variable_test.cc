@@ -1,5 +1,6 @@
 #include "penstock/session/variable.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -235,6 +236,84 @@ TEST_F(VariableTest, KeepsCollectionsOfVariables) {
   EXPECT_THAT(session_.UninitializedVariables(), ElementsAre("l"));
   ASSERT_EQ(session_.Run(LocalVariablesInitializer()), absl::OkStatus());
   EXPECT_TRUE(session_.UninitializedVariables().empty());
+}
+
+TEST_F(VariableTest, ListsVariablesOfACollectionByScope) {
+  const Variable d(Array::Scalar(1.0f), "discriminator/w"), g(Array::Scalar(1.0f), "generator/w"),
+      own(Array::Scalar(1.0f), "generator/own", {.trainable = false, .collections = {"mine"}});
+  EXPECT_EQ(GlobalVariables("generator"), Variables{g});
+  EXPECT_EQ(TrainableVariables("discriminator/"), Variables{d});
+  EXPECT_EQ(GetCollectionVariables("mine"), Variables{own});
+  graph_.AddToCollection("mine", d);
+  graph_.AddToCollection("mine", d.ReadValue());
+  graph_.AddToCollection("mine", Constant(1.0));
+  EXPECT_EQ(GetCollectionVariables("mine"), (Variables{own, d}));
+  EXPECT_TRUE(GetCollectionVariables("mine", "x").empty());
+}
+
+// tf.variable_scope(tf.get_variable_scope()), as towers use it.
+TEST_F(VariableTest, AnEmptyScopeEntersTheScopeAroundItAgain) {
+  std::vector<std::string> variables, operations;
+  {
+    VariableScope towers("");
+    for (int i = 0; i < 2; ++i) {
+      const NameScope names("tower");
+      const VariableScope layer("layer");
+      variables.push_back(GetVariable("w", {2}).name());
+      operations.push_back(Constant(1.0, "c").name());
+      towers.ReuseVariables();
+    }
+  }
+  EXPECT_THAT(variables, ElementsAre("layer/w:0", "layer/w:0"));
+  EXPECT_THAT(operations, ElementsAre("tower/layer/c:0", "tower_1/layer/c:0"));
+  const VariableScope outer("outer");
+  for (int i = 0; i < 2; ++i) {
+    const VariableScope again("", Reuse::kAuto);
+    // Its default names begin again.
+    const VariableScope layer(std::nullopt, "dense");
+    EXPECT_EQ(GetVariable("w", {2}).name(), "outer/dense/w:0");
+  }
+  ASSERT_EQ(graph_.status(), absl::OkStatus());
+  GetVariable("w", {2});
+  GetVariable("w", {2});
+  EXPECT_THAT(Error(), HasSubstr("GetVariable 'outer/w'"));
+}
+
+TEST_F(VariableTest, RejectsAnInitialValueOfAnotherType) {
+  const Initializer ones = [](const Shape&, DType) { return Constant({1.0, 1.0}); };
+  GetVariable("w", {2}, DType::kI32, ones, {}, {"train.cc", 2});
+  EXPECT_EQ(Error(),
+            "GetVariable 'w' (train.cc:2): its initializer returns float32[2], not int32[2]");
+}
+
+TEST_F(VariableTest, RejectsAVariableWithoutAName) {
+  GetVariable("", {2}, DType::kF32, nullptr, {}, {"train.cc", 3});
+  EXPECT_EQ(Error(), "GetVariable '' (train.cc:3): a variable needs a name");
+}
+
+// Random integers need a limit, and other initializers make fractions, which would become 0.
+TEST_F(VariableTest, InitializersOfFloatsRejectIntegers) {
+  const Variable w = GetVariable("w", {1000}, DType::kF32, RandomUniformInitializer());
+  const Variable n = GetVariable("n", {1000}, DType::kI32, RandomUniformInitializer(2, 9));
+  Initialize();
+  const Array floats = *session_.Run(w.Value()), integers = *session_.Run(n.Value());
+  const auto [low, high] =
+      std::minmax_element(floats.values<float>().begin(), floats.values<float>().end());
+  EXPECT_GE(*low, 0);  // TensorFlow 1's default: from 0 to 1
+  EXPECT_LT(*low, 0.1);
+  EXPECT_GT(*high, 0.9);
+  const auto [least, most] =
+      std::minmax_element(integers.values<int32_t>().begin(), integers.values<int32_t>().end());
+  EXPECT_EQ(*least, 2);
+  EXPECT_EQ(*most, 8);
+  for (const Initializer& initializer :
+       {GlorotUniformInitializer(), RandomUniformInitializer(), RandomNormalInitializer()}) {
+    Graph graph;
+    const auto scope = graph.AsDefault();
+    GetVariable("w", {2}, DType::kI32, initializer, {}, {"train.cc", 4});
+    EXPECT_THAT(std::string(graph.status().message()),
+                HasSubstr("(train.cc:4): it makes floats, but the variable is int32"));
+  }
 }
 
 }  // namespace

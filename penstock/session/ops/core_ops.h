@@ -10,7 +10,8 @@
 namespace penstock::session {
 
 // A tensor that is fed: its value comes with each Run. Extents of -1 may differ from Run to Run;
-// the default shape is any. The name, if empty, is "Placeholder".
+// the default shape is any, and so is {}, TensorFlow's None: a scalar, TensorFlow's [], has the
+// shape Shape(). The name, if empty, is "Placeholder".
 Tensor Placeholder(DType dtype, const PartialShape& shape = {}, absl::string_view name = "",
                    SourceLocation where = SourceLocation::Current());
 // `input`, unless it is fed.
