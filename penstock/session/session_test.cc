@@ -194,6 +194,23 @@ TEST_F(SessionTest, NamesUninitializedVariables) {
               HasSubstr("the feed of 'b:0' has the shape [3], the tensor [2]"));
 }
 
+TEST_F(SessionTest, SaysWhichInitializersToRun) {
+  const Variable w(Array::Scalar(1.0f), "w"),
+      local(Array::Scalar(1.0f), "local",
+            {.trainable = false, .collections = {graph_keys::kLocalVariables}}),
+      own(Array::Scalar(1.0f), "own", {.trainable = false, .collections = {"mine"}});
+  // An update needs the value before it.
+  EXPECT_EQ(ErrorOf(AssignAdd(w, Constant(1.0))),
+            "the variable 'w' has no value; run GlobalVariablesInitializer() first");
+  EXPECT_EQ(ErrorOf(local.Value()),
+            "the variable 'local' has no value; run LocalVariablesInitializer() first");
+  EXPECT_EQ(ErrorOf(own.Value()),
+            "the variable 'own' has no value; run VariablesInitializer() of them first");
+  EXPECT_EQ(ErrorOf(Add(w, local)),
+            "the variables 'w', 'local' have no value; run GlobalVariablesInitializer() and "
+            "LocalVariablesInitializer() first");
+}
+
 TEST_F(SessionTest, RunsWhatControlDependenciesNeed) {
   const Variable count(Array::Scalar<int32_t>(0), "count");
   const Tensor x = Placeholder(DType::kF32, Shape(), "x");

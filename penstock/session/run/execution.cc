@@ -9,6 +9,7 @@
 #include "penstock/session/infer.h"
 #include "penstock/session/lowering.h"
 #include "penstock/session/run/session_state.h"
+#include "penstock/session/variable_table.h"
 
 namespace penstock::session {
 namespace {
@@ -76,7 +77,7 @@ Array SessionState::DrawSeeds(const Plan& plan, uint32_t draws) {
   return seeds;
 }
 
-absl::Status SessionState::CheckInitialized(const StepGraph& step) const {
+absl::Status SessionState::CheckInitialized(const Plan& plan, const StepGraph& step) const {
   std::vector<const VariableDef*> missing;
   for (const VariableDef* variable : step.read) {
     if (!variables_.Has(variable->index)) missing.push_back(variable);
@@ -85,15 +86,15 @@ absl::Status SessionState::CheckInitialized(const StepGraph& step) const {
   const std::string what =
       absl::StrCat("the variable", missing.size() > 1 ? "s " : " ", Quoted(missing),
                    missing.size() > 1 ? " have" : " has", " no value");
-  for (const StepGraph::Assignment& assignment : step.assigned) {
-    if (assignment.variable != missing[0]) continue;
+  const Node* const initializer = missing[0]->initializer.node();
+  if (std::find(plan.nodes.begin(), plan.nodes.end(), initializer) != plan.nodes.end()) {
     return absl::FailedPreconditionError(
         absl::StrCat(what,
                      " at the start of this Run; to compute an initial value from another "
                      "variable, use its initial_value()"));
   }
   return absl::FailedPreconditionError(
-      absl::StrCat(what, "; run GlobalVariablesInitializer() first"));
+      absl::StrCat(what, "; run ", InitializersOf(missing), " first"));
 }
 
 // ---- Execution ----
@@ -246,7 +247,7 @@ absl::StatusOr<std::vector<Array>> SessionState::RunOnce(Prepared& prepared) {
   fed_.resize(plan.feeds.size());
   PENSTOCK_RETURN_IF_ERROR(PeekHostInputs(prepared, fed_));
   PENSTOCK_ASSIGN_OR_RETURN(StepProgram * program, ProgramFor(prepared, fed_));
-  PENSTOCK_RETURN_IF_ERROR(CheckInitialized(program->step));
+  PENSTOCK_RETURN_IF_ERROR(CheckInitialized(plan, program->step));
   StagedInputs staged;
   if (!program->inputs.uses.empty()) {
     PENSTOCK_RETURN_IF_ERROR(

@@ -79,7 +79,7 @@ absl::StatusOr<int64_t> SessionState::RunLoopOnce(Prepared& prepared, int64_t de
   PENSTOCK_RETURN_IF_ERROR(PeekHostInputs(prepared, fed_));
   // Without stacks of batches one program serves every number of steps.
   PENSTOCK_ASSIGN_OR_RETURN(StepProgram * program, LoopFor(prepared, fed_, stacks ? depth : 1));
-  PENSTOCK_RETURN_IF_ERROR(CheckInitialized(program->step));
+  PENSTOCK_RETURN_IF_ERROR(CheckInitialized(plan, program->step));
   StagedInputs staged;
   if (!program->inputs.uses.empty()) {
     PENSTOCK_ASSIGN_OR_RETURN(

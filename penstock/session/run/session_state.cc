@@ -257,7 +257,7 @@ absl::StatusOr<std::unique_ptr<StepProgram>> SessionState::MakeProgram(
   for (const Array& value : fed) program->fed.push_back({value.dtype(), value.shape()});
   PENSTOCK_ASSIGN_OR_RETURN(program->step, Build(prepared.plan, program->fed));
   // Before the program is compiled, which takes longer than to find out that it cannot run.
-  PENSTOCK_RETURN_IF_ERROR(CheckInitialized(program->step));
+  PENSTOCK_RETURN_IF_ERROR(CheckInitialized(prepared.plan, program->step));
   AddInputPlan(prepared.plan, *program);
   program->arguments.assign(static_cast<size_t>(prepared.plan.num_replicas),
                             runtime::Buffers(program->step.parameters.size()));
@@ -310,8 +310,8 @@ absl::StatusOr<Array> SessionState::GetVariableValue(absl::string_view name) con
 absl::StatusOr<runtime::Buffer> SessionState::VariableBuffer(absl::string_view name) const {
   PENSTOCK_ASSIGN_OR_RETURN(const VariableDef* variable, FindVariable(name));
   if (variables_.Has(variable->index)) return variables_.On(variable->index);
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the variable '", name, "' has no value; run GlobalVariablesInitializer() first"));
+  return absl::FailedPreconditionError(absl::StrCat("the variable '", name, "' has no value; run ",
+                                                    InitializersOf({variable}), " first"));
 }
 
 absl::Status SessionState::SetVariableValue(absl::string_view name, const Array& value) {

@@ -102,7 +102,7 @@ class SessionState {
   // Appends the outputs of the plan's host inputs in step `step` from now; they are taken later.
   absl::Status PeekHostInputs(const Prepared& prepared, std::vector<Array>& fed, int64_t step = 0);
   absl::Status RunHostEffects(const Plan& plan);
-  absl::Status CheckInitialized(const StepGraph& step) const;
+  absl::Status CheckInitialized(const Plan& plan, const StepGraph& step) const;
   // The argument of kRandom; counts a draw by each of the plan's random operations.
   Array DrawSeeds(const Plan& plan, uint32_t draws = 1);
   absl::StatusOr<StepGraph> Build(const Plan& plan, const FedTypes& fed);
