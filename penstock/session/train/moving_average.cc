@@ -15,10 +15,14 @@ struct ExponentialMovingAverage::State {
   Tensor num_updates;             // invalid: none
   Variable num_updates_variable;  // instead of it
   std::string name;
-  absl::flat_hash_map<const VariableDef*, Variable> averages;
 };
 
 namespace {
+
+// The averages of a graph, by who made them: an ExponentialMovingAverage may outlive a graph.
+struct AveragesOfGraph {
+  absl::flat_hash_map<std::pair<std::shared_ptr<const void>, const VariableDef*>, Variable> all;
+};
 
 // What Apply updates: pairs of averages and variables.
 struct Averages {
@@ -72,8 +76,11 @@ std::string ExponentialMovingAverage::AverageName(const Variable& variable) cons
 }
 
 Variable ExponentialMovingAverage::Average(const Variable& variable) const {
-  const auto found = state_->averages.find(variable.def());
-  return found == state_->averages.end() ? Variable() : found->second;
+  const auto* made =
+      variable.valid() ? variable.def()->graph->FindExtension<AveragesOfGraph>() : nullptr;
+  if (made == nullptr) return Variable();
+  const auto found = made->all.find({state_, variable.def()});
+  return found == made->all.end() ? Variable() : found->second;
 }
 
 Operation ExponentialMovingAverage::Apply(const Variables& variables, SourceLocation where) {
@@ -99,7 +106,8 @@ Operation ExponentialMovingAverage::Apply(const Variables& variables, SourceLoca
       return fail(absl::StrCat("variable '", variable.def()->name, "' is ",
                                base::DTypeName(variable.dtype()), "; only floats have averages"));
     }
-    Variable& average = state_->averages[variable.def()];
+    Variable& average =
+        variable.def()->graph->Extension<AveragesOfGraph>().all[{state_, variable.def()}];
     if (!average.valid()) {
       const ControlDependencies none(std::nullopt);
       const BodyScope top_level(graph, nullptr);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/base/status.h"
 #include "penstock/nn/optimizers/optimizer_body.h"
 #include "penstock/session/body.h"
 #include "penstock/session/gradients.h"
@@ -15,7 +16,7 @@
 
 namespace penstock::session::train {
 
-// What copies of an optimizer share.
+// What copies of an optimizer share, in all graphs.
 struct Optimizer::State {
   State(const ::penstock::nn::Optimizer& o, std::optional<LearningRate> r, absl::string_view n,
         Traits t)
@@ -25,12 +26,21 @@ struct Optimizer::State {
   std::optional<LearningRate> rate;  // nullopt: the optimizer's
   std::string name;
   Traits traits;
+};
 
+// The variables of an optimizer in one graph.
+struct Optimizer::GraphVariables {
   absl::flat_hash_map<const VariableDef*, Variables> slots;  // in the order of Slots()
   Variables shared;
   Variable iteration, beta1_power, beta2_power;
   bool has_shared = false;
   Variables all;  // in creation order
+};
+
+// Those of all optimizers of a graph, which owns them: an optimizer may be used in several graphs
+// and outlive them, as one that a program gives to an estimator does.
+struct Optimizer::VariablesOfGraph {
+  absl::flat_hash_map<std::shared_ptr<const State>, GraphVariables> by_optimizer;
 };
 
 namespace {
@@ -195,6 +205,23 @@ absl::Status CheckPairs(const GradientsAndVariables& pairs, const Graph* graph) 
       NamesOf(pairs), ", or only through operations without a gradient"));
 }
 
+// The same, and those of the optimizer itself.
+absl::Status CheckUpdate(const GradientsAndVariables& pairs, const Graph* graph,
+                         const ::penstock::nn::Optimizer& optimizer,
+                         const std::optional<LearningRate>& rate) {
+  PENSTOCK_RETURN_IF_ERROR(CheckPairs(pairs, graph));
+  PENSTOCK_RETURN_IF_ERROR(optimizer.Check());
+  std::vector<std::string> names;
+  for (const GradientAndVariable& pair : pairs) {
+    if (pair.gradient.valid()) names.push_back(pair.variable.def()->name);
+  }
+  PENSTOCK_RETURN_IF_ERROR(optimizer.CheckPatterns(names));
+  if (rate.has_value() && rate->is_tensor() && !rate->tensor().valid()) {
+    return absl::InvalidArgumentError("the learning rate is an invalid tensor");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Optimizer::Optimizer(const ::penstock::nn::Optimizer& optimizer, absl::string_view name)
@@ -211,6 +238,17 @@ Optimizer::Optimizer(const ::penstock::nn::Optimizer& optimizer, const LearningR
                                      name.empty() ? optimizer.class_name() : name,
                                      std::move(traits))) {}
 
+Optimizer::GraphVariables& Optimizer::InGraph(Graph& graph) const {
+  return graph.Extension<VariablesOfGraph>().by_optimizer[state_];
+}
+
+const Optimizer::GraphVariables* Optimizer::FindInGraph(const Graph* graph) const {
+  const auto* all = graph == nullptr ? nullptr : graph->FindExtension<VariablesOfGraph>();
+  if (all == nullptr) return nullptr;
+  const auto found = all->by_optimizer.find(state_);
+  return found == all->by_optimizer.end() ? nullptr : &found->second;
+}
+
 std::string Optimizer::name() const { return state_ == nullptr ? "" : state_->name; }
 
 std::vector<std::string> Optimizer::GetSlotNames() const {
@@ -224,9 +262,11 @@ std::vector<std::string> Optimizer::GetSlotNames() const {
 }
 
 Variable Optimizer::GetSlot(const Variable& variable, absl::string_view name) const {
-  if (state_ == nullptr) return Variable();
-  const auto slots = state_->slots.find(variable.def());
-  if (slots == state_->slots.end()) return Variable();
+  if (state_ == nullptr || !variable.valid()) return Variable();
+  const GraphVariables* const made = FindInGraph(variable.def()->graph);
+  if (made == nullptr) return Variable();
+  const auto slots = made->slots.find(variable.def());
+  if (slots == made->slots.end()) return Variable();
   const std::vector<std::string>& given = state_->traits.slot_names;
   const std::vector<::penstock::nn::SlotSpec> specs =
       state_->optimizer.Slots(variable.def()->name, {variable.def()->dtype, variable.def()->shape});
@@ -236,7 +276,10 @@ Variable Optimizer::GetSlot(const Variable& variable, absl::string_view name) co
   return Variable();
 }
 
-Variables Optimizer::variables() const { return state_ == nullptr ? Variables() : state_->all; }
+Variables Optimizer::variables() const {
+  const GraphVariables* const made = FindInGraph(Graph::Default());
+  return made == nullptr ? Variables() : made->all;
+}
 
 Operation Optimizer::Minimize(const Tensor& loss, const Variable& global_step,
                               const Variables& var_list, const MinimizeOptions& options,
@@ -279,7 +322,9 @@ Tensor Optimizer::ScaledGradient(const Tensor& loss, const Tensor& grad_loss,
                                  SourceLocation where) {
   Tensors inputs{loss};
   if (grad_loss.valid()) inputs.push_back(grad_loss);
-  for (const Variable& variable : state_->shared) inputs.push_back(variable.Value(where));
+  for (const Variable& variable : InGraph(*loss.graph()).shared) {
+    inputs.push_back(variable.Value(where));
+  }
   const bool given = grad_loss.valid();
   return AddOp("LossScale", inputs, "loss_scale", where,
                [optimizer = state_->optimizer, given](const ir::Values& in) {
@@ -290,34 +335,36 @@ Tensor Optimizer::ScaledGradient(const Tensor& loss, const Tensor& grad_loss,
                });
 }
 
-// Creates the variables of the optimizer as a whole.
+// Creates the variables of the optimizer as a whole, in the default graph.
 void Optimizer::MakeShared(SourceLocation where) {
-  State& s = *state_;
-  if (std::exchange(s.has_shared, true)) return;
+  const State& s = *state_;
+  GraphVariables& made = InGraph(*Graph::Default());
+  if (std::exchange(made.has_shared, true)) return;
   const auto add = [&](Variable& at, absl::string_view name, DType dtype, double initial) {
     at = MakeState(name, {}, dtype, initial, where);
-    s.all.push_back(at);
+    made.all.push_back(at);
   };
   if (s.traits.has_beta_powers) {
-    add(s.beta1_power, "beta1_power", DType::kF32, s.traits.beta1);
-    add(s.beta2_power, "beta2_power", DType::kF32, s.traits.beta2);
+    add(made.beta1_power, "beta1_power", DType::kF32, s.traits.beta1);
+    add(made.beta2_power, "beta2_power", DType::kF32, s.traits.beta2);
   } else if (s.traits.counts_updates) {
-    add(s.iteration, absl::StrCat(s.name, "/iteration"), DType::kI64, 0);
+    add(made.iteration, absl::StrCat(s.name, "/iteration"), DType::kI64, 0);
   }
   for (const ::penstock::nn::SlotSpec& slot : s.optimizer.SharedSlots()) {
-    s.shared.emplace_back();
-    add(s.shared.back(), absl::StrCat(s.name, "/", slot.name), slot.type.dtype, slot.initial_value);
+    made.shared.emplace_back();
+    add(made.shared.back(), absl::StrCat(s.name, "/", slot.name), slot.type.dtype,
+        slot.initial_value);
   }
 }
 
 // The slots of a variable, which are created on the first call.
 const Variables& Optimizer::SlotsOf(const VariableDef& variable, SourceLocation where) {
-  State& s = *state_;
-  const auto [slots, added] = s.slots.try_emplace(&variable);
+  const State& s = *state_;
+  GraphVariables& made = InGraph(*variable.graph);
+  const auto [slots, added] = made.slots.try_emplace(&variable);
   if (!added) return slots->second;
   // As in TensorFlow, a variable scope in which the optimizer is called is part of the name.
-  const auto& scopes = Graph::Default()->Extension<VariableTable>().scopes;
-  const std::string within = scopes.empty() ? "" : absl::StrCat(scopes.back().name, "/");
+  const std::string within = Graph::Default()->Extension<VariableTable>().ScopePrefix();
   const NameScope top("");
   const std::vector<::penstock::nn::SlotSpec> specs =
       s.optimizer.Slots(variable.name, {variable.dtype, variable.shape});
@@ -327,7 +374,7 @@ const Variables& Optimizer::SlotsOf(const VariableDef& variable, SourceLocation 
     slots->second.push_back(MakeState(absl::StrCat(within, variable.name, "/", name),
                                       specs[i].type.shape, specs[i].type.dtype,
                                       specs[i].initial_value, where));
-    s.all.push_back(slots->second.back());
+    made.all.push_back(slots->second.back());
   }
   return slots->second;
 }
@@ -343,41 +390,35 @@ Operation Optimizer::ApplyGradients(const GradientsAndVariables& gradients_and_v
   const Graph::DefaultScope scope = graph->AsDefault();
   const std::string op_name = name.empty() ? state_->name : std::string(name);
   if (!graph->status().ok()) return Operation();
-  absl::Status status = CheckPairs(gradients_and_variables, graph);
-  if (status.ok()) status = state_->optimizer.Check();
-  if (!status.ok()) {
+  if (absl::Status status =
+          CheckUpdate(gradients_and_variables, graph, state_->optimizer, state_->rate);
+      !status.ok()) {
     graph->Fail(status, op_name, where);
     return Operation();
   }
   MakeShared(where);
   Update update{.optimizer = state_->optimizer};
   Tensors inputs;
-  std::vector<std::string> names;
   for (const GradientAndVariable& pair : gradients_and_variables) {
     if (!pair.gradient.valid()) continue;
     const VariableDef& variable = *pair.variable.def();
     inputs.push_back(pair.gradient);
     update.variables.push_back(&variable);
-    names.push_back(variable.name);
     update.slots.emplace_back();
     for (const Variable& slot : SlotsOf(variable, where)) {
       update.slots.back().push_back(slot.def());
     }
   }
-  if (absl::Status matched = state_->optimizer.CheckPatterns(names); !matched.ok()) {
-    graph->Fail(matched, op_name, where);
-    return Operation();
-  }
-  for (const Variable& variable : state_->shared) update.shared.push_back(variable.def());
-  update.iteration = state_->iteration.def();
-  update.beta1_power = state_->beta1_power.def();
-  update.beta2_power = state_->beta2_power.def();
+  const GraphVariables& made = InGraph(*graph);
+  for (const Variable& variable : made.shared) update.shared.push_back(variable.def());
+  update.iteration = made.iteration.def();
+  update.beta1_power = made.beta1_power.def();
+  update.beta2_power = made.beta2_power.def();
   update.beta1 = state_->traits.beta1;
   update.beta2 = state_->traits.beta2;
   update.global_step = global_step.def();
   if (const std::optional<LearningRate>& rate = state_->rate; rate.has_value()) {
     update.has_rate = rate->is_tensor();
-    if (rate->is_tensor() && !rate->tensor().valid()) return Operation();
     if (rate->is_tensor()) inputs.push_back(rate->tensor());
     if (!rate->is_tensor()) update.rate = rate->number();
   }

@@ -68,7 +68,8 @@ struct MinimizeOptions {
 };
 
 // An optimizer of room nn; base of the classes below and of wrappers (tpu::CrossShardOptimizer),
-// which override the virtual functions. Copies share the slots.
+// which override the virtual functions. Copies share the slots. An optimizer may be used in several
+// graphs, and has slots of its own in each.
 class Optimizer {
  public:
   // `name`: of operations and slots; empty: the class's ("AdamW"). The learning rate is that of
@@ -105,7 +106,7 @@ class Optimizer {
   // if there is none (yet).
   virtual Variable GetSlot(const Variable& variable, absl::string_view name) const;
   virtual std::vector<std::string> GetSlotNames() const;
-  // The slots and the optimizer's other variables, in creation order.
+  // The slots and the optimizer's other variables in the default graph, in creation order.
   virtual Variables variables() const;
 
  protected:
@@ -134,7 +135,12 @@ class Optimizer {
   Tensor ScaledGradient(const Tensor& loss, const Tensor& grad_loss, SourceLocation where);
 
   struct State;
-  std::shared_ptr<State> state_;
+  struct GraphVariables;
+  struct VariablesOfGraph;
+  GraphVariables& InGraph(Graph& graph) const;
+  const GraphVariables* FindInGraph(const Graph* graph) const;  // null: none yet
+
+  std::shared_ptr<const State> state_;
 };
 
 // variable -= learning_rate * gradient.

@@ -225,6 +225,13 @@ TEST_F(OptimizerTest, RejectsLossThatDependsOnNoVariable) {
   EXPECT_THAT(graph_.status().message(), HasSubstr("[w]"));
 }
 
+TEST_F(OptimizerTest, RejectsInvalidLearningRate) {
+  const Variable w(Array::Of<float>({2}, {1, 2}), "w");
+  GradientDescentOptimizer(Tensor()).Minimize(ReduceSum(w));
+  EXPECT_THAT(std::string(graph_.status().message()),
+              HasSubstr("the learning rate is an invalid tensor"));
+}
+
 TEST_F(OptimizerTest, RejectsInvalidLoss) {
   const Variable w(Array::Of<float>({1}, {1}), "w");
   AdamOptimizer().Minimize(Tensor());
@@ -311,6 +318,29 @@ TEST_F(OptimizerTest, MovingAverageFollowsTheUpdatedVariable) {
   EXPECT_THAT(ValuesOf(session, w), ElementsAre(2.f));
   EXPECT_THAT(ValuesOf(session, ema.Average(w)), ElementsAre(1.25f));
   EXPECT_EQ(ema.VariablesToRestore().at("w/ExponentialMovingAverage"), w);
+}
+
+// As one that a program gives to an estimator, which builds a graph in each call.
+TEST(OptimizerOfGraphsTest, HasSlotsOfItsOwnInEachGraph) {
+  AdamOptimizer optimizer(0.1);
+  ExponentialMovingAverage ema(0.5);
+  std::vector<std::unique_ptr<Graph>> graphs;
+  for (int i = 0; i < 2; ++i) {
+    graphs.push_back(std::make_unique<Graph>());
+    const auto scope = graphs.back()->AsDefault();
+    const Variable w(Array::Of<float>({2}, {1, 2}), "w");
+    EXPECT_TRUE(optimizer.variables().empty());
+    const Operation train = optimizer.Minimize(HalfSquares(w, Constant({3.0, 3.0})));
+    const Operation average = ema.Apply();
+    ASSERT_EQ(graphs.back()->status(), absl::OkStatus());
+    EXPECT_EQ(optimizer.GetSlot(w, "m").def()->graph, graphs.back().get());
+    EXPECT_EQ(ema.Average(w).def()->graph, graphs.back().get());
+    EXPECT_EQ(optimizer.variables().size(), 4u);
+    Session session("", {.client = runtime::TestClient(1)});
+    ASSERT_EQ(session.Run(GlobalVariablesInitializer()), absl::OkStatus());
+    EXPECT_EQ(session.Run({train, average}).status(), absl::OkStatus());
+  }
+  EXPECT_FALSE(optimizer.GetSlot(Variable(), "m").valid());
 }
 
 }  // namespace
