@@ -173,6 +173,12 @@ ir::Value ImageSummaries(ir::Graph& graph, const std::string& tag, const ir::Val
   return parts.empty() ? BytesOf(graph, "") : Join(parts);
 }
 
+// TensorFlow's rule for tags: "w:0", a variable's name, becomes "w_0".
+std::string CleanTag(absl::string_view name) {
+  const std::string clean = AsName(name);
+  return clean.substr(std::min(clean.find_first_not_of('/'), clean.size()));
+}
+
 // Adds a summary operation; its tag is its name.
 using SummaryFunction =
     std::function<ir::Value(ir::Graph& graph, const std::string& tag, const ir::Value& input)>;
@@ -182,16 +188,16 @@ Tensor AddSummaryOp(const char* type, absl::string_view name, const Tensor& inpu
   if (!input.valid()) return Tensor();
   Graph* const graph = input.graph();
   if (name.empty()) return FailOp({input}, type, "a summary needs a name", where);
-  const std::string full = family.empty() ? std::string(name) : absl::StrCat(family, "/", name);
+  const std::string tag = CleanTag(name), group = CleanTag(family);
   Node* const node = graph->AddNode(
       {.type = type,
-       .name = full,
+       .name = group.empty() ? tag : absl::StrCat(group, "/", tag),
        .outputs = std::vector<Node::Output>{{DType::kU8, PartialShape({-1})}}},
       {input},
-      [summarize = std::move(summarize), family = std::string(family)](
-          Lowering& lowering, const ir::Values& in) -> ir::Values {
+      [summarize = std::move(summarize), group](Lowering& lowering,
+                                                const ir::Values& in) -> ir::Values {
         const std::string& own = lowering.node().name;
-        return {summarize(lowering.graph(), family.empty() ? own : absl::StrCat(family, "/", own),
+        return {summarize(lowering.graph(), group.empty() ? own : absl::StrCat(group, "/", own),
                           in[0])};
       },
       where);
@@ -276,8 +282,7 @@ Tensor Merge(const Tensors& inputs, const Collections& collections, absl::string
 Tensor MergeAll(absl::string_view key, absl::string_view scope, SourceLocation where) {
   const Graph* const graph = Graph::Default();
   if (graph == nullptr) return Tensor();
-  Tensors summaries = graph->GetCollection(key);
-  std::erase_if(summaries, [&](const Tensor& t) { return !absl::StartsWith(t.name(), scope); });
+  const Tensors summaries = graph->GetCollection(key, scope);
   return summaries.empty() ? Tensor() : Merge(summaries, {}, "", where);
 }
 

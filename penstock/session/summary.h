@@ -34,7 +34,8 @@ namespace penstock::session::summary {
 using Collections = std::vector<std::string>;
 
 // A number. The tag is the operation's name: `name` in the current name scope, made unique. With
-// `family`, "<family>/<name scope>/<family>/<name>", as in TensorFlow.
+// `family`, "<family>/<name scope>/<family>/<name>", as in TensorFlow. Characters that names do not
+// have become '_': "w:0", a variable's name, "w_0".
 Tensor Scalar(absl::string_view name, const Tensor& tensor, const Collections& collections = {},
               absl::string_view family = "", SourceLocation where = SourceLocation::Current());
 // The distribution of the elements of a tensor.

@@ -95,6 +95,18 @@ TEST_F(SummaryTest, ScalarsHaveTheNamesOfTheirScopes) {
   EXPECT_THAT(tags, ElementsAre("loss", "train/loss", "family/train/family/rate"));
 }
 
+// TensorFlow 1's programs name summaries after variables: tf.summary.histogram(v.name, v).
+TEST_F(SummaryTest, TagsHaveUnderscoresForWhatNamesDoNotHave) {
+  const Variable w(Array::Scalar(1.0f), "w");
+  const Tensor x = Placeholder(DType::kF32, Shape(), "x");
+  EXPECT_EQ(Histogram(w.name(), x).name(), "w_0:0");
+  EXPECT_EQ(Scalar("/loss (mean)", x, {}, "first run").name(), "first_run/loss__mean_:0");
+  const std::vector<std::string> values = ValuesOf(MergeAll(), {{x, Array::Scalar(1.0f)}});
+  ASSERT_EQ(values.size(), 2u);
+  EXPECT_EQ(FieldsOf(values[0], 1)[0], "w_0");
+  EXPECT_EQ(FieldsOf(values[1], 1)[0], "first_run/first_run/loss__mean_");
+}
+
 TEST_F(SummaryTest, HistogramCountsElements) {
   const Tensor x = Placeholder(DType::kF32, {-1, -1}, "x");
   const std::vector<std::string> values = ValuesOf(
