@@ -140,6 +140,17 @@ Operation AddCond(const Tensor& pred, const Branch& true_fn, const Branch& false
 
 Tensors Case(const std::vector<CaseBranch>& branches, const std::function<Tensors()>& otherwise,
              absl::string_view name, SourceLocation where) {
+  bool is_complete = otherwise != nullptr;
+  Tensors preds;
+  for (const CaseBranch& branch : branches) {
+    is_complete = is_complete && branch.function != nullptr;
+    preds.push_back(branch.pred);
+  }
+  if (!is_complete) {
+    FailOp(preds, absl::StrCat("Case '", name, "'"),
+           "each branch, and what is done otherwise, needs a function", where);
+    return {};
+  }
   std::function<Tensors()> rest = otherwise;
   for (auto at = branches.rbegin(); at != branches.rend(); ++at) {
     rest = [branch = *at, otherwise = rest, name = std::string(name), where] {
@@ -153,6 +164,11 @@ Tensors SwitchCase(const Tensor& index, const std::vector<std::function<Tensors(
                    absl::string_view name, SourceLocation where) {
   if (branches.empty() || !index.valid()) {
     FailOp({index}, "SwitchCase", "it needs an index and at least one branch", where);
+    return {};
+  }
+  if (!base::IsInteger(index.dtype()) || !index.shape().IsCompatibleWith(Shape())) {
+    FailOp({index}, "SwitchCase",
+           absl::StrCat("the index must be an integer scalar, got ", TypeString(index)), where);
     return {};
   }
   std::vector<CaseBranch> cases;
@@ -224,6 +240,11 @@ Tensors WhileLoop(const std::function<Tensor(const Tensors&)>& cond,
                   const std::function<Tensors(const Tensors&)>& body, const Tensors& loop_vars,
                   const WhileLoopOptions& options, SourceLocation where) {
   const std::string what = absl::StrCat("WhileLoop '", options.name, "'");
+  if (cond == nullptr || body == nullptr) {
+    FailOp(loop_vars, what,
+           absl::StrCat("it needs a function as its ", cond == nullptr ? "cond" : "body"), where);
+    return {};
+  }
   const absl::StatusOr<std::vector<Node::Output>> types = LoopTypes(loop_vars, options);
   if (!types.ok()) {
     FailOp(loop_vars, what, types.status().message(), where);

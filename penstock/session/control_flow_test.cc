@@ -247,6 +247,35 @@ TEST_F(ControlFlowTest, SwitchesAmongBranches) {
   EXPECT_EQ(Value(y, {{index, Array::Scalar<int32_t>(7)}}), 30);
 }
 
+TEST_F(ControlFlowTest, RejectsMissingFunctionsAndAnIndexThatIsNone) {
+  const auto error = [](const std::function<void()>& build) {
+    Graph graph;
+    const auto scope = graph.AsDefault();
+    build();
+    return std::string(graph.status().message());
+  };
+  const auto body = [](const Tensors& v) { return v; };
+  EXPECT_THAT(error([&] { WhileLoop(nullptr, body, {Constant(1)}); }),
+              HasSubstr("it needs a function as its cond"));
+  EXPECT_THAT(error([] {
+                WhileLoop([](const Tensors&) { return Constant(true); }, nullptr, {Constant(1)});
+              }),
+              HasSubstr("it needs a function as its body"));
+  const auto one = [] { return Tensors{Constant(1)}; };
+  EXPECT_THAT(error([&] {
+                Case({{Constant(true), one}}, nullptr);
+              }),
+              HasSubstr("each branch, and what is done otherwise, needs a function"));
+  EXPECT_THAT(error([&] {
+                SwitchCase(Constant(0), {nullptr, one});
+              }),
+              HasSubstr("needs a function"));
+  EXPECT_THAT(error([&] {
+                SwitchCase(Constant(0.5), {one, one});
+              }),
+              HasSubstr("the index must be an integer scalar, got float32[]"));
+}
+
 TEST_F(ControlFlowTest, RejectsTensorsOfABodyOutside) {
   const Tensor pred = Placeholder(DType::kBool, Shape(), "pred");
   Tensor inside;
