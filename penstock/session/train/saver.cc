@@ -68,6 +68,21 @@ std::map<std::string, Variable> ByName(const Variables& variables) {
   return named;
 }
 
+// The state file is written last, so that it must be none of a checkpoint's files.
+absl::Status CheckPaths(absl::string_view save_path, absl::string_view latest_filename) {
+  if (save_path.empty()) return absl::InvalidArgumentError("Saver: save_path is empty");
+  const bool is_name = !latest_filename.empty() && !absl::StrContains(latest_filename, '/') &&
+                       latest_filename != "." && latest_filename != "..";
+  if (is_name && !absl::EndsWith(latest_filename, ".index") &&
+      !absl::StrContains(latest_filename, ".data-")) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "Saver: latest_filename is '", latest_filename,
+      "', but must be the name of a file in the checkpoints' folder that is no checkpoint's, like "
+      "\"checkpoint\""));
+}
+
 // Writes values of the same moment, which stay where the files are if both are on a worker.
 absl::Status WriteVariables(io::FileSystem& fs, const Session& session,
                             const std::map<std::string, const VariableDef*>& variables,
@@ -153,6 +168,7 @@ absl::StatusOr<std::string> Saver::Save(const Session& session, absl::string_vie
 absl::StatusOr<std::string> Saver::Save(const Session& session, absl::string_view save_path,
                                         std::optional<int64_t> global_step,
                                         const SaveOptions& options) {
+  PENSTOCK_RETURN_IF_ERROR(CheckPaths(save_path, options.latest_filename));
   PENSTOCK_ASSIGN_OR_RETURN(const auto variables, VariablesOf(session));
   const std::vector<std::string> missing = session.UninitializedVariables();
   std::vector<std::string> uninitialized;

@@ -57,7 +57,7 @@ struct SaverOptions {
 };
 
 struct SaveOptions {
-  // Name of the file "checkpoint".
+  // Name of the file "checkpoint", in the same folder as the checkpoints.
   std::string latest_filename = "checkpoint";
   // Whether the file "checkpoint" is written.
   bool write_state = true;

@@ -251,6 +251,21 @@ TEST_F(SaverTest, KnowsBeforeTheWorkWhetherItCanWrite) {
   EXPECT_EQ(saver.CheckWritable(kPath).code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// The file would be elsewhere, or replace a part of a checkpoint.
+TEST_F(SaverTest, RejectsAStateFileOutsideOfTheFolderOrInPlaceOfACheckpoint) {
+  Saver saver(Options());
+  for (const char* name :
+       {"", ".", "..", "../checkpoint", "model.ckpt.index", "model.ckpt.data-00000-of-00001"}) {
+    EXPECT_THAT(std::string(saver.Save(session_, kPath, std::nullopt, {.latest_filename = name})
+                                .status()
+                                .message()),
+                HasSubstr("but must be the name of a file in the checkpoints' folder"))
+        << name;
+  }
+  EXPECT_THAT(saver.Save(session_, "").status().message(), HasSubstr("save_path is empty"));
+  EXPECT_TRUE(Files().empty());
+}
+
 TEST_F(SaverTest, LatestCheckpointOfAFolderWithoutOne) {
   EXPECT_EQ(*LatestCheckpoint("memory://bucket/none", "checkpoint", fs_.get()), "");
   ASSERT_EQ(io::WriteFile(*fs_, "memory://bucket/run/checkpoint",
