@@ -239,6 +239,43 @@ absl::Status CheckLoops(const Upstream& upstream, const Tensors& xs, const Tenso
   return absl::OkStatus();
 }
 
+// The operation of a call: its inputs, what they are, and its outputs.
+struct GradientOperation {
+  GradientInputs map = {};
+  Tensors inputs = {};
+  std::vector<Node::Output> outputs = {};
+  std::vector<size_t> differentiated = {};  // indices of xs, one for each output
+};
+
+GradientOperation PlanGradients(const Tensors& ys, const Tensors& xs,
+                                const GradientsOptions& options, const Upstream& upstream) {
+  GradientOperation plan{.map = {.num_ys = ys.size()}, .inputs = ys};
+  const auto add = [&](const Tensor& tensor) {
+    plan.inputs.push_back(tensor);
+    return static_cast<int>(plan.inputs.size()) - 1;
+  };
+  for (size_t i = 0; i < ys.size(); ++i) {
+    const bool given = !options.grad_ys.empty() && options.grad_ys[i].valid();
+    plan.map.cotangents.push_back(given ? add(options.grad_ys[i]) : -1);
+  }
+  for (size_t i = 0; i < xs.size(); ++i) {
+    if (!upstream.Has(xs[i]) && options.unconnected == UnconnectedGradients::kNone) continue;
+    const VariableDef* const variable = MeantBy(xs[i]);
+    std::vector<int> places = {add(variable != nullptr ? Tensor(variable->handle, 0) : xs[i])};
+    if (variable != nullptr) {
+      for (const Tensor& read : upstream.ReadsOf(*variable)) places.push_back(add(read));
+    }
+    plan.map.x.push_back({std::move(places), variable});
+    plan.outputs.push_back({xs[i].dtype(), xs[i].shape()});
+    plan.differentiated.push_back(i);
+  }
+  const Tensors stopped = upstream.Stopped();
+  plan.map.first_stop = plan.inputs.size();
+  plan.map.num_stops = stopped.size();
+  for (const Tensor& stop : stopped) add(stop);
+  return plan;
+}
+
 }  // namespace
 
 Tensors Gradients(const Tensors& ys, const Tensors& xs, const GradientsOptions& options,
@@ -254,48 +291,24 @@ Tensors Gradients(const Tensors& ys, const Tensors& xs, const GradientsOptions& 
   const Tensors stops = AllStops(options.stop_gradients);
   const Upstream upstream(ys, stops);
   if (const absl::Status s = CheckLoops(upstream, xs, stops); !s.ok()) return fail(s);
-  GradientInputs map{.num_ys = ys.size()};
-  Tensors inputs = ys;
-  const auto add = [&](const Tensor& tensor) {
-    inputs.push_back(tensor);
-    return static_cast<int>(inputs.size()) - 1;
-  };
-  for (size_t i = 0; i < ys.size(); ++i) {
-    const bool given = !options.grad_ys.empty() && options.grad_ys[i].valid();
-    map.cotangents.push_back(given ? add(options.grad_ys[i]) : -1);
-  }
-  std::vector<Node::Output> outputs;
-  std::vector<size_t> differentiated;  // indices of xs
-  for (size_t i = 0; i < xs.size(); ++i) {
-    if (!upstream.Has(xs[i]) && options.unconnected == UnconnectedGradients::kNone) continue;
-    const VariableDef* const variable = MeantBy(xs[i]);
-    std::vector<int> places = {add(variable != nullptr ? Tensor(variable->handle, 0) : xs[i])};
-    if (variable != nullptr) {
-      for (const Tensor& read : upstream.ReadsOf(*variable)) places.push_back(add(read));
-    }
-    map.x.push_back({std::move(places), variable});
-    outputs.push_back({xs[i].dtype(), xs[i].shape()});
-    differentiated.push_back(i);
-  }
-  if (differentiated.empty()) return none;
-  auto& separate = ys[0].graph()->Extension<DifferentiatedNodes>();
+  GradientOperation operation = PlanGradients(ys, xs, options, upstream);
+  if (operation.differentiated.empty()) return none;
+  Graph& graph = *ys[0].graph();
+  auto& separate = graph.Extension<DifferentiatedNodes>();
   const Tensors stopped = upstream.Stopped();
   for (const Tensors* tensors : {&xs, &stopped}) {
     for (const Tensor& tensor : *tensors) separate.insert(tensor.node());
   }
-  map.first_stop = inputs.size();
-  map.num_stops = stopped.size();
-  for (const Tensor& stop : stopped) add(stop);
-  Node* const node = ys[0].graph()->AddNode(
-      {.type = kGradientsType, .name = options.name, .outputs = std::move(outputs)},
-      std::move(inputs),
-      [map = std::move(map)](Lowering& lowering, const ir::Values& in) {
+  Node* const node = graph.AddNode(
+      {.type = kGradientsType, .name = options.name, .outputs = std::move(operation.outputs)},
+      std::move(operation.inputs),
+      [map = std::move(operation.map)](Lowering& lowering, const ir::Values& in) {
         return LowerGradients(lowering, map, in);
       },
       where);
   Tensors gradients = none;
-  for (size_t k = 0; node != nullptr && k < differentiated.size(); ++k) {
-    gradients[differentiated[k]] = Tensor(node, static_cast<int>(k));
+  for (size_t k = 0; node != nullptr && k < operation.differentiated.size(); ++k) {
+    gradients[operation.differentiated[k]] = Tensor(node, static_cast<int>(k));
   }
   return gradients;
 }
