@@ -92,7 +92,8 @@ struct PredictOptions {
   std::vector<std::string> predict_keys = {};  // predictions to return; default: all
   Hooks hooks = {};
   std::string checkpoint_path = "";
-  // False: elements are whole batches.
+  // False: elements are whole batches, and predictions may have any shape. A TPUEstimator's have a
+  // row for each example in either case.
   bool yield_single_examples = true;
 };
 
@@ -100,8 +101,8 @@ struct PredictOptions {
 class Predictions {
  public:
   virtual ~Predictions() = default;
-  // Sets `*example` to the predictions of the next example (without the axis of the batch) and
-  // returns true; returns false at the end.
+  // Sets `*example` to the predictions of the next example (without the axis of the batch), or of
+  // the next batch, and returns true; returns false at the end.
   virtual absl::StatusOr<bool> Next(base::NamedArrays* example) = 0;
 };
 

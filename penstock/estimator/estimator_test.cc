@@ -49,6 +49,32 @@ TEST(Estimator, TrainsEvaluatesAndPredicts) {
   EXPECT_GE(correct, 29);
 }
 
+// yield_single_examples = False is for predictions that have no row for each example.
+TEST(Estimator, PredictsWholeBatchesOfAnyShape) {
+  const TemporaryFolder folder;
+  Estimator estimator =
+      SmallEstimator(folder.path(), QuietConfig(), {},
+                     [](const NamedTensors& features, const NamedTensors& labels, ModeKeys mode) {
+                       EstimatorSpec spec = SmallModelFn(features, labels, mode, {});
+                       spec.predictions.Set("mean", session::ReduceMean(features["x"]));
+                       return spec;
+                     });
+  auto batches = estimator.Predict(TestBatches(10, 8), {.yield_single_examples = false});
+  ASSERT_EQ(batches.status(), absl::OkStatus());
+  base::NamedArrays batch;
+  for (const int64_t rows : {8, 2}) {
+    ASSERT_TRUE((*batches)->Next(&batch).value());
+    EXPECT_EQ(batch.Find("class")->shape(), base::Shape{rows});
+    EXPECT_EQ(batch.Find("mean")->shape(), base::Shape());
+  }
+  EXPECT_FALSE((*batches)->Next(&batch).value());
+  auto examples = estimator.Predict(TestBatches(10, 8));
+  ASSERT_EQ(examples.status(), absl::OkStatus());
+  EXPECT_THAT(std::string((*examples)->Next(&batch).status().message()),
+              ::testing::AllOf(HasSubstr("the prediction 'mean' is float32[]"),
+                               HasSubstr("yield_single_examples = false returns whole batches")));
+}
+
 TEST(Estimator, ReturnsVariablesOfTheNewestCheckpoint) {
   const TemporaryFolder folder;
   Estimator estimator = SmallEstimator(folder.path());

@@ -41,8 +41,9 @@ class PredictionStream : public Predictions {
     }
     *example = base::NamedArrays();
     for (size_t i = 0; i < names_.size(); ++i) {
-      example->Append(names_[i],
-                      single_examples_ ? values_[i].Row(next_) : values_[i].Slice(0, examples_));
+      example->Append(names_[i], single_examples_       ? values_[i].Row(next_)
+                                 : built_.count.valid() ? values_[i].Slice(0, examples_)
+                                                        : values_[i]);
     }
     next_ = single_examples_ ? next_ + 1 : examples_;
     return true;
@@ -61,17 +62,34 @@ class PredictionStream : public Predictions {
       return false;
     }
     next_ = 0;
+    if (!single_examples_ && !built_.count.valid()) {
+      examples_ = HasRows() ? 1 : 0;  // the batch as it is
+      return true;
+    }
+    PENSTOCK_RETURN_IF_ERROR(CountExamples());
+    return true;
+  }
+
+  // Whether any prediction of the batch has elements.
+  bool HasRows() const {
+    return std::any_of(values_.begin(), values_.end(),
+                       [](const base::Array& value) { return value.num_elements() > 0; });
+  }
+
+  // Sets `examples_` to the number of rows that all predictions have, without padding.
+  absl::Status CountExamples() {
     examples_ = -1;
     for (size_t i = 0; i < names_.size(); ++i) {
       if (values_[i].rank() == 0 || (examples_ >= 0 && values_[i].dim(0) != examples_)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the prediction '", names_[i], "' is ", values_[i].TypeString(),
-                         ", but must have the axis of examples first, as the other predictions: ",
-                         "with yield_single_examples each example gets its row"));
+        return absl::InvalidArgumentError(absl::StrCat(
+            "the prediction '", names_[i], "' is ", values_[i].TypeString(),
+            ", but must have the axis of examples first, as the other predictions, because each "
+            "example gets its row",
+            built_.count.valid() ? "" : "; yield_single_examples = false returns whole batches"));
       }
       examples_ = values_[i].dim(0);
     }
-    if (!built_.count.valid()) return true;
+    if (!built_.count.valid()) return absl::OkStatus();
     if (examples_ != batch_) {
       return absl::InvalidArgumentError(
           absl::StrCat("the predictions have ", examples_, " rows for a batch of ", batch_,
@@ -79,7 +97,7 @@ class PredictionStream : public Predictions {
                        "' is ", values_[0].TypeString()));
     }
     examples_ = values_.back().item<int64_t>();
-    return true;
+    return absl::OkStatus();
   }
 
   BuiltModel built_;
