@@ -161,6 +161,37 @@ TEST(Resume, KeepsTheNewestCheckpointsAndTheirPositions) {
               ::testing::UnorderedElementsAre("model.ckpt-6.position", "model.ckpt-8.position"));
 }
 
+TEST(Resume, KeepsACheckpointOfEveryFewHoursWithItsPosition) {
+  base::FakeClock clock;
+  RunConfig config = QuietConfig();
+  config.save_checkpoints_steps = 1;
+  config.keep_checkpoint_max = 1;
+  config.keep_checkpoint_every_n_hours = 2;
+  config.clock = &clock;
+  class Hour : public SessionRunHook {
+   public:
+    explicit Hour(base::FakeClock* clock) : clock_(clock) {}
+    SessionRunArgs BeforeRun(RunContext&) override {
+      clock_->Advance(3600);
+      return {};
+    }
+
+   private:
+    base::FakeClock* clock_;
+  };
+  const TemporaryFolder folder;
+  Estimator estimator = SmallEstimator(folder.path(), config);
+  ASSERT_EQ(
+      estimator.Train(TrainBatches(), {.hooks = {std::make_shared<Hour>(&clock)}, .steps = 5}),
+      absl::OkStatus());
+  for (int step = 0; step <= 5; ++step) {
+    const std::string path = absl::StrCat(folder.path(), "/model.ckpt-", step);
+    const bool kept = step == 3 || step == 5;
+    EXPECT_EQ(fs::exists(path + ".index"), kept) << path;
+    EXPECT_EQ(fs::exists(path + ".position"), kept) << path;
+  }
+}
+
 TEST(Resume, RejectsAGraphThatDiffersFromTheCheckpoint) {
   const TemporaryFolder folder;
   Estimator estimator = SmallEstimator(folder.path());

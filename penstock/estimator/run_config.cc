@@ -45,6 +45,11 @@ absl::Status RunConfig::Check() const {
     return Negative("save_summary_steps", static_cast<double>(save_summary_steps));
   }
   if (keep_checkpoint_max < 0) return Negative("keep_checkpoint_max", keep_checkpoint_max);
+  if (!(keep_checkpoint_every_n_hours > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("RunConfig.keep_checkpoint_every_n_hours is ",
+                                                   keep_checkpoint_every_n_hours,
+                                                   ", but must be above 0"));
+  }
   if (log_step_count_steps < 0) {
     return Negative("log_step_count_steps", static_cast<double>(log_step_count_steps));
   }

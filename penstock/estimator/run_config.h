@@ -61,6 +61,8 @@ struct RunConfig {
   std::optional<double> save_checkpoints_secs = {};
   // Number of the newest checkpoints to keep; 0: all.
   int keep_checkpoint_max = 5;
+  // In addition, one checkpoint is kept for every such number of hours.
+  double keep_checkpoint_every_n_hours = 10000;
   // Which machine's model_dir is, if `master` is a worker's address. kWorker: the worker's. It writes
   // checkpoints with its own credentials, and their values do not travel here. Then all paths of the
   // estimator are the worker's, also checkpoint_path, ckpt_to_initialize_from and export_dir_base:

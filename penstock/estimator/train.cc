@@ -158,11 +158,13 @@ class TrainingRun {
 
   Hooks StandardHooks() {
     Hooks hooks;
-    CheckpointSaverOptions saver{.checkpoint_dir = estimator_.model_dir(),
-                                 .max_to_keep = config_.keep_checkpoint_max,
-                                 .listeners = options_.saving_listeners,
-                                 .file_system = fs_,
-                                 .clock = config_.clock};
+    CheckpointSaverOptions saver{
+        .checkpoint_dir = estimator_.model_dir(),
+        .max_to_keep = config_.keep_checkpoint_max,
+        .keep_checkpoint_every_n_hours = config_.keep_checkpoint_every_n_hours,
+        .listeners = options_.saving_listeners,
+        .file_system = fs_,
+        .clock = config_.clock};
     if (config_.save_checkpoints_steps.value_or(0) > 0) {
       saver.save_steps = config_.save_checkpoints_steps;
     } else if (const double seconds = config_.CheckpointSeconds(); seconds > 0) {

@@ -25,14 +25,23 @@ class CheckpointSaver : public SessionRunHook {
     if (options_.max_to_keep < 0) {
       return absl::InvalidArgumentError("CheckpointSaverHook.max_to_keep must not be negative");
     }
+    if (!(options_.keep_checkpoint_every_n_hours > 0)) {
+      return absl::InvalidArgumentError(
+          "CheckpointSaverHook.keep_checkpoint_every_n_hours must be above 0");
+    }
     PENSTOCK_RETURN_IF_ERROR(timer_.Check("CheckpointSaverHook", "save_steps", "save_secs"));
     timer_.Reset();
     last_saved_.reset();
-    saver_.emplace(session::train::SaverOptions{.max_to_keep = options_.max_to_keep,
-                                                .file_system = options_.file_system,
-                                                .clock = options_.clock});
+    saver_.emplace(session::train::SaverOptions{
+        .max_to_keep = options_.max_to_keep,
+        .keep_checkpoint_every_n_hours = options_.keep_checkpoint_every_n_hours,
+        .file_system = options_.file_system,
+        .clock = options_.clock});
     PENSTOCK_RETURN_IF_ERROR(saver_->CheckWritable(Path()));
     for (const auto& listener : listeners_) {
+      if (listener == nullptr) {
+        return absl::InvalidArgumentError("a saving listener must not be null");
+      }
       PENSTOCK_RETURN_IF_ERROR(listener->Begin());
     }
     return absl::OkStatus();
@@ -94,7 +103,10 @@ class CheckpointSaver : public SessionRunHook {
                               saver_->Save(context.session(), Path(), step));
     const std::vector<std::string> after = saver_->last_checkpoints();
     for (const std::string& old : before) {
-      if (std::find(after.begin(), after.end(), old) == after.end()) context.RemoveBeside(old);
+      if (std::find(after.begin(), after.end(), old) != after.end()) continue;
+      // One that is kept for keep_checkpoint_every_n_hours no longer counts, but exists.
+      const auto kept = session::train::CheckpointExists(old, options_.file_system.get());
+      if (kept.ok() && !*kept) context.RemoveBeside(old);
     }
     last_saved_ = step;
     context.Log(absl::StrCat("saved checkpoint ", io::DisplayName(saved)));

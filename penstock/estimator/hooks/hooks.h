@@ -114,6 +114,7 @@ struct CheckpointSaverOptions {
   std::optional<int64_t> save_steps = {};
   std::string checkpoint_basename = "model.ckpt";
   int max_to_keep = 5;  // 0: all
+  double keep_checkpoint_every_n_hours = 10000;
   SavingListeners listeners = {};
   std::shared_ptr<io::FileSystem> file_system = nullptr;  // default: io::FileSystem::Default()
   base::Clock* clock = base::Clock::Real();
