@@ -211,6 +211,23 @@ TEST(DNNRegressor, FitsACurve) {
   EXPECT_LT(regressor.Evaluate(rows)->at("average_loss"), 0.02);
 }
 
+// Each call builds a graph, and the optimizer, the default one or the program's, has slots in each.
+TEST(Canned, TrainsAgainWithItsOptimizer) {
+  for (const OptimizerChoice& optimizer :
+       {OptimizerChoice(), OptimizerChoice(tf::train::AdamOptimizer(0.01))}) {
+    const TemporaryFolder folder;
+    LinearClassifier classifier({.feature_columns = FlowerColumns(),
+                                 .model_dir = folder.path(),
+                                 .n_classes = 3,
+                                 .optimizer = optimizer,
+                                 .config = QuietConfig()});
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_EQ(classifier.Train(TrainBatches(), {.steps = 1}), absl::OkStatus());
+    }
+    EXPECT_EQ(classifier.GetVariableValue("global_step")->item<int64_t>(), 3);
+  }
+}
+
 TEST(Canned, ReportMistakes) {
   const auto dnn = [](DNNClassifierOptions options) {
     options.config = QuietConfig();
@@ -223,6 +240,8 @@ TEST(Canned, ReportMistakes) {
               HasSubstr("n_classes is 1"));
   EXPECT_THAT(dnn({.feature_columns = FlowerColumns(), .label_vocabulary = {"a"}}),
               HasSubstr("label_vocabulary has 1 values, but n_classes is 2"));
+  EXPECT_THAT(dnn({.feature_columns = FlowerColumns(), .label_vocabulary = {"a", "a"}}),
+              HasSubstr("label_vocabulary contains 'a' twice"));
   EXPECT_THAT(dnn({.feature_columns = FlowerColumns(), .dropout = 1}), HasSubstr("dropout is 1"));
   EXPECT_THAT(dnn({.feature_columns = {feature_column::CategoricalColumnWithIdentity("c", 3)}}),
               HasSubstr("'c' is not dense"));
@@ -242,6 +261,43 @@ TEST(Canned, ReportMistakes) {
                          .config = QuietConfig()});
   EXPECT_THAT(unknown.Train(TrainBatches(), {.steps = 3}).message(),
               HasSubstr("there is no optimizer 'Adamax'"));
+  DNNClassifier none(
+      {.hidden_units = {4},
+       .feature_columns = FlowerColumns(),
+       .model_dir = folder.path(),
+       .n_classes = 3,
+       .optimizer = OptimizerChoice::Make([] { return std::shared_ptr<tf::train::Optimizer>(); }),
+       .config = QuietConfig()});
+  EXPECT_THAT(none.Train(TrainBatches(), {.steps = 3}).message(),
+              HasSubstr("its function returned no optimizer"));
+}
+
+// What would be converted to a class, or broadcast to other examples, without a word.
+TEST(Canned, RejectsLabelsThatAreNone) {
+  const TemporaryFolder folder;
+  const auto error = [&](Array labels, int64_t n_classes) {
+    NamedArrays rows = Flowers(labels.dim(0));
+    rows.Set("label", std::move(labels));
+    const data::Dataset input = data::Dataset::FromArrays(rows).Batch(1);
+    if (n_classes == 0) {
+      LinearRegressor regressor({.feature_columns = FlowerColumns(),
+                                 .model_dir = folder.path(),
+                                 .config = QuietConfig()});
+      return std::string(regressor.Train(input, {.steps = 1}).message());
+    }
+    LinearClassifier classifier({.feature_columns = FlowerColumns(),
+                                 .model_dir = folder.path(),
+                                 .n_classes = n_classes,
+                                 .config = QuietConfig()});
+    return std::string(classifier.Train(input, {.steps = 1}).message());
+  };
+  EXPECT_THAT(error(Array::Of<float>({2}, {1.5, 0}), 3), HasSubstr("has the value 1.5"));
+  EXPECT_THAT(error(Array::Of<float>({2}, {NAN, 0}), 3), HasSubstr("has the value nan"));
+  EXPECT_THAT(error(Array::Zeros(base::DType::kI64, {2, 2}), 3),
+              HasSubstr("has the shape [?,2], 2 numbers for each example, but the classifier needs "
+                        "1"));
+  EXPECT_THAT(error(Array::Zeros(base::DType::kF32, {2, 3}), 0),
+              HasSubstr("3 numbers for each example, but the label_dimension is 1"));
 }
 
 }  // namespace canned_test

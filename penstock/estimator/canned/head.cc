@@ -1,9 +1,11 @@
 #include "penstock/estimator/canned/head.h"
 
+#include <cmath>
 #include <memory>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/session/metrics.h"
@@ -62,7 +64,9 @@ class LabelConverter {
     if (!numbers.ok()) return numbers.status();
     for (const double label : numbers->values<double>()) {
       // A label of two classes may be a probability.
-      if (!(label >= 0 && label <= static_cast<double>(n_classes_ - 1))) {
+      const bool is_class = label >= 0 && label <= static_cast<double>(n_classes_ - 1) &&
+                            (n_classes_ == 2 || label == std::floor(label));
+      if (!is_class) {
         return absl::InvalidArgumentError(absl::StrCat("label '", column, "' has the value ", label,
                                                        ", but the classifier's classes are 0 to ",
                                                        n_classes_ - 1));
@@ -74,6 +78,17 @@ class LabelConverter {
   const int64_t n_classes_;
   absl::flat_hash_map<std::string, int64_t> classes_;
 };
+
+// Number of elements of a label in each row of a batch; -1 if it is not known.
+int64_t NumbersOfAnExample(const session::PartialShape& shape) {
+  if (!shape.has_rank()) return -1;
+  int64_t count = 1;
+  for (int i = 1; i < shape.rank(); ++i) {
+    if (shape.dim(i) < 0) return -1;
+    count *= shape.dim(i);
+  }
+  return count;
+}
 
 }  // namespace
 
@@ -87,6 +102,12 @@ absl::StatusOr<Head> Head::Classifier(int64_t n_classes, std::string weight_colu
   if (!label_vocabulary.empty() && static_cast<int64_t>(label_vocabulary.size()) != n_classes) {
     return absl::InvalidArgumentError(absl::StrCat("label_vocabulary has ", label_vocabulary.size(),
                                                    " values, but n_classes is ", n_classes));
+  }
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const std::string& label : label_vocabulary) {
+    if (seen.insert(label).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("label_vocabulary contains '", label, "' twice"));
   }
   return Head{.kind = n_classes == 2 ? Kind::kBinary : Kind::kMultiClass,
               .n_classes = n_classes,
@@ -142,6 +163,16 @@ Tensor Head::LabelsOf(const NamedTensors& labels) const {
   const Tensor label = labels.Single();
   if (!label.valid()) return label;
   const int64_t width = kind == Kind::kRegression ? label_dimension : 1;
+  const int64_t given = NumbersOfAnExample(label.shape());
+  if (given >= 0 && given != width) {
+    return session::FailOp(
+        {label}, "label",
+        absl::StrCat("the label '", labels.begin()->first, "' has the shape ",
+                     label.shape().ToString(), ", ", given, " numbers for each example, but the ",
+                     kind == Kind::kRegression ? "label_dimension is " : "classifier needs ",
+                     width),
+        {});
+  }
   const Tensor rows = session::Reshape(label, {-1, width});
   return kind == Kind::kMultiClass ? session::Cast(rows, DType::kI64)
                                    : session::Cast(rows, DType::kF32);
@@ -224,7 +255,12 @@ EstimatorSpec Head::Spec(const NamedTensors& features, const NamedTensors& label
     spec.eval_metric_ops = Metrics(label_rows, losses, weights, spec.predictions);
     return spec;
   }
-  spec.train_op = optimizer()->Minimize(spec.loss, session::GetGlobalStep());
+  const std::shared_ptr<session::train::Optimizer> chosen = optimizer();
+  if (chosen == nullptr) {
+    session::FailOp({logits}, "OptimizerChoice", "its function returned no optimizer", {});
+    return spec;
+  }
+  spec.train_op = chosen->Minimize(spec.loss, session::GetGlobalStep());
   session::Operations updates =
       session::Graph::Default()->GetCollectionOperations(session::graph_keys::kUpdateOps);
   if (!updates.empty()) {

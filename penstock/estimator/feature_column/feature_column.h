@@ -130,7 +130,8 @@ FeatureColumn EmbeddingColumn(const FeatureColumn& categorical_column, int64_t d
                               EmbeddingColumnOptions options = {});
 
 // The dense columns side by side, sorted by name as in TensorFlow (tf.feature_column.input_layer).
-// Variables are named "<scope>/input_layer/<column>/...".
+// Variables are named "<scope>/input_layer/<column>/...", the second layer's
+// "<scope>/input_layer_1/...", with '_' for characters that names do not have.
 session::Tensor InputLayer(const NamedTensors& features, const FeatureColumns& columns,
                            bool trainable = true,
                            base::SourceLocation where = base::SourceLocation::Current());

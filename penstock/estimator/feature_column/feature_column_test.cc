@@ -167,6 +167,27 @@ TEST(FeatureColumn, ReportsInvalidArguments) {
               HasSubstr("hash_bucket_size is 0"));
 }
 
+// Names as TensorFlow has them.
+TEST(InputLayer, VariablesOfSeveralLayersAndOfAnyKeys) {
+  session::Graph graph;
+  const auto scope = graph.AsDefault();
+  const NamedTensors features({{"flower/class (id)", session::Zeros({4}, DType::kI64)}});
+  const FeatureColumns columns = {
+      EmbeddingColumn(CategoricalColumnWithIdentity("flower/class (id)", 3), 2)};
+  InputLayer(features, columns);
+  InputLayer(features, columns);
+  LinearModel(features, {CategoricalColumnWithIdentity("flower/class (id)", 3)});
+  ASSERT_EQ(graph.status(), absl::OkStatus());
+  std::vector<std::string> names;
+  for (const session::Variable& variable : session::GlobalVariables()) {
+    names.push_back(variable.name());
+  }
+  EXPECT_THAT(names, ElementsAre("input_layer/flower_class__id__embedding/embedding_weights:0",
+                                 "input_layer_1/flower_class__id__embedding/embedding_weights:0",
+                                 "linear_model/flower_class__id_/weights:0",
+                                 "linear_model/bias_weights:0"));
+}
+
 TEST(InputLayer, ReportsMistakes) {
   const FeatureColumn city = CategoricalColumnWithHashBucket("city", 10);
   const auto rows = ConvertOnHost(Rows(), {city});
@@ -192,6 +213,13 @@ TEST(ConvertOnHost, ChecksIdsOfIdentityColumns) {
               HasSubstr("feature 'tags' has the value 2, but its feature column has ids from 0 to "
                         "1"));
   EXPECT_FALSE(ConvertOnHost(Rows(), {CategoricalColumnWithHashBucket("none", 2)}).status().ok());
+  // The ids of two columns of one feature have to be those of both.
+  const auto both =
+      ConvertOnHost(Rows(), {CategoricalColumnWithIdentity("tags", 3),
+                             IndicatorColumn(CategoricalColumnWithIdentity("tags", 2)),
+                             CategoricalColumnWithHashBucket("city", 2)});
+  EXPECT_THAT(Evaluate(both, {NumericColumn("age")}).status().message(),
+              HasSubstr("feature 'tags' has the value 2"));
 }
 
 TEST(MakeParseExampleSchema, ListsFeaturesOnce) {

@@ -94,7 +94,9 @@ data::Dataset ConvertOnHost(const data::Dataset& dataset, const FeatureColumns& 
         host_keys->emplace(HostKeyOf(inner), inner.key);
       }
     } else if (inner.kind == ColumnDef::Kind::kIdentity && !inner.identity_default.has_value()) {
-      identities->emplace(inner.key, inner);
+      // Ids of several columns of one feature have to fit them all.
+      const auto [smallest, added] = identities->emplace(inner.key, inner);
+      if (!added && inner.buckets < smallest->second.buckets) smallest->second = inner;
     }
   }
   if (lookups->empty() && identities->empty()) return dataset;

@@ -1,10 +1,12 @@
 // InputLayer and LinearModel: feature columns in a graph.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 
 #include "penstock/estimator/feature_column/column_def.h"
 #include "penstock/session/ops/array_ops.h"
@@ -190,6 +192,11 @@ absl::StatusOr<std::vector<const ColumnDef*>> Sorted(const FeatureColumns& colum
   return sorted;
 }
 
+// TensorFlow's scope of a column: "sepal_length__cm_".
+std::string ScopeName(const ColumnDef& column) {
+  return absl::StrReplaceAll(session::AsName(ColumnName(column)), {{"/", "_"}});
+}
+
 }  // namespace
 
 Tensor InputLayer(const NamedTensors& features, const FeatureColumns& columns, bool trainable,
@@ -197,10 +204,10 @@ Tensor InputLayer(const NamedTensors& features, const FeatureColumns& columns, b
   ColumnBuilder builder(features, trainable, where);
   const absl::StatusOr<std::vector<const ColumnDef*>> sorted = Sorted(columns);
   if (!sorted.ok()) return builder.Fail(sorted.status().message());
-  const session::VariableScope scope("input_layer");
+  const session::VariableScope scope(std::nullopt, "input_layer");
   Tensors parts;
   for (const ColumnDef* column : *sorted) {
-    const session::VariableScope column_scope(ColumnName(*column));
+    const session::VariableScope column_scope(std::nullopt, ScopeName(*column));
     parts.push_back(builder.Dense(*column));
   }
   return parts.size() == 1 ? parts[0] : session::Concat(parts, 1, "concat", where);
@@ -211,11 +218,11 @@ Tensor LinearModel(const NamedTensors& features, const FeatureColumns& columns,
   ColumnBuilder builder(features, options.trainable, where);
   const absl::StatusOr<std::vector<const ColumnDef*>> sorted = Sorted(columns);
   if (!sorted.ok()) return builder.Fail(sorted.status().message());
-  const session::VariableScope scope("linear_model");
+  const session::VariableScope scope(std::nullopt, "linear_model");
   Tensor sum;
   const auto add = [&sum](const Tensor& term) { sum = sum.valid() ? sum + term : term; };
   for (const ColumnDef* column : *sorted) {
-    const session::VariableScope column_scope(ColumnName(*column));
+    const session::VariableScope column_scope(std::nullopt, ScopeName(*column));
     if (FeatureColumn(std::make_shared<const ColumnDef>(*column)).is_categorical()) {
       const Tensor weights = builder.GetVariable("weights", {NumBuckets(*column), options.units},
                                                  session::ZerosInitializer());
