@@ -28,7 +28,7 @@ constexpr int kCallModuleVersion = 9;
 absl::StatusOr<std::vector<session::ProgramOutput>> Outputs(const EstimatorSpec& spec,
                                                             const std::string& signature) {
   NamedTensors outputs;
-  if (spec.export_outputs.empty()) {
+  if (spec.export_outputs.empty() && signature == kServingDefault) {
     outputs = PredictOutput(spec.predictions).outputs;
   } else if (const auto found = spec.export_outputs.find(signature);
              found != spec.export_outputs.end()) {
@@ -38,8 +38,10 @@ absl::StatusOr<std::vector<session::ProgramOutput>> Outputs(const EstimatorSpec&
   } else {
     std::vector<std::string> names;
     for (const auto& entry : spec.export_outputs) names.push_back(entry.first);
-    return absl::InvalidArgumentError(absl::StrCat("export_outputs have no '", signature,
-                                                   "'; they are ", absl::StrJoin(names, ", ")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("export_outputs have no '", signature, "'; they are ",
+                     names.empty() ? "empty, and the predictions are 'serving_default'"
+                                   : absl::StrJoin(names, ", ")));
   }
   if (outputs.empty()) {
     return absl::InvalidArgumentError(
@@ -77,10 +79,23 @@ absl::StatusOr<std::vector<session::ProgramInput>> Inputs(const NamedTensors& re
   return inputs;
 }
 
+absl::Status CheckHasBatchSize(const NamedTensors& receiver) {
+  for (const auto& [name, tensor] : receiver) {
+    const session::PartialShape& shape = tensor.shape();
+    if (!shape.has_rank() || (shape.rank() > 0 && shape.dim(0) < 0)) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "no receiver tensor has an unknown first extent, the batch size, but a SavedModel serves any "
+      "one; '",
+      receiver.begin()->first, "' is ", receiver.begin()->second.shape().ToString(),
+      ": make it a Placeholder whose first extent is -1"));
+}
+
 // The program for every batch size, and the values of its variables.
 absl::StatusOr<save::SavedModelContents> Contents(
     const session::Session& session, const NamedTensors& receiver,
     const std::vector<session::ProgramOutput>& outputs) {
+  PENSTOCK_RETURN_IF_ERROR(CheckHasBatchSize(receiver));
   std::vector<const session::VariableDef*> variables;
   PENSTOCK_ASSIGN_OR_RETURN(
       const ir::SymbolicBatch batch,
@@ -130,7 +145,7 @@ ServingInputReceiverFn BuildRawServingInputReceiverFn(std::vector<data::ColumnSp
     for (const data::ColumnSpec& feature : features) {
       receiver.features.Set(feature.name,
                             session::Placeholder(feature.dtype, feature.shape,
-                                                 absl::StrCat("receiver_", feature.name)));
+                                                 session::AsName("receiver_" + feature.name)));
     }
     return receiver;
   };

@@ -7,6 +7,7 @@
 
 #include "penstock/estimator/testing/small_estimator.h"
 #include "penstock/estimator/train_and_evaluate.h"
+#include "penstock/session/ops/core_ops.h"
 
 namespace penstock::estimator {
 namespace mistakes_test {
@@ -149,6 +150,10 @@ TEST_F(Mistakes, OfTheConfig) {
   negative.keep_checkpoint_max = -1;
   EXPECT_THAT(Make(SmallModelFn, negative).status().message(),
               HasSubstr("keep_checkpoint_max is -1"));
+  RunConfig hours = QuietConfig();
+  hours.keep_checkpoint_every_n_hours = 0;
+  EXPECT_THAT(Make(SmallModelFn, hours).status().message(),
+              HasSubstr("keep_checkpoint_every_n_hours is 0"));
 }
 
 TEST_F(Mistakes, AModelDirThatCannotBeWritten) {
@@ -214,6 +219,54 @@ TEST_F(Mistakes, OfTPUEstimators) {
   EXPECT_THAT(tpu(2, 8, {{"batch_size", 8}}), HasSubstr("must not contain 'batch_size'"));
 }
 
+TEST_F(Mistakes, TwoTensorsOfOneName) {
+  EXPECT_THAT(
+      TrainError([](const NamedTensors& features, const NamedTensors& labels, ModeKeys mode) {
+        EstimatorSpec spec = SmallModelFn(features, labels, mode, {});
+        const session::Tensor x = features["x"];
+        spec.predictions = NamedTensors({{"a", x}, {"a", x}});
+        return spec;
+      }),
+      HasSubstr("returned prediction 'a' twice; give each a name of its own"));
+}
+
+TEST_F(Mistakes, OfSavingListeners) {
+  EXPECT_THAT(Make(SmallModelFn)
+                  .Train(TrainBatches(), {.steps = 1, .saving_listeners = {nullptr}})
+                  .message(),
+              HasSubstr("a saving listener must not be null"));
+}
+
+TEST_F(Mistakes, OfServingInputReceivers) {
+  Estimator estimator = Make(SmallModelFn);
+  ASSERT_EQ(estimator.Train(TrainBatches(), {.steps = 1}), absl::OkStatus());
+  const auto error = [&](const ServingInputReceiverFn& receiver,
+                         const ExportSavedModelOptions& options = {}) {
+    return std::string(
+        estimator.ExportSavedModel(File("export"), receiver, options).status().message());
+  };
+  const auto raw = [](const char* name, const session::Shape& shape) {
+    return BuildRawServingInputReceiverFn(
+        {{.name = name, .dtype = base::DType::kF32, .shape = shape}});
+  };
+  EXPECT_THAT(error(raw("length (cm)", {-1, 4})),
+              HasSubstr("there is no 'x' among the features of the serving_input_receiver_fn"));
+  EXPECT_THAT(error(raw("x", {2, 4})),
+              AllOf(HasSubstr("no receiver tensor has an unknown first extent"),
+                    HasSubstr("'x' is [2,4]: make it a Placeholder whose first extent is -1")));
+  EXPECT_THAT(error(raw("x", {-1, 4}), {.signature = "other"}),
+              HasSubstr("export_outputs have no 'other'; they are empty"));
+  EXPECT_THAT(error([]() -> ServingInputReceiver {
+                return {NamedTensors({{"x", {}}})};
+              }),
+              HasSubstr("returned an invalid tensor as feature 'x'"));
+  EXPECT_THAT(error([]() -> ServingInputReceiver {
+                const session::Tensor x = session::Placeholder(base::DType::kF32, {-1, 4});
+                return {NamedTensors({{"x", x}}), NamedTensors({{"y", x}, {"y", x}})};
+              }),
+              HasSubstr("returned receiver tensor 'y' twice"));
+}
+
 TEST_F(Mistakes, OfTrainAndEvaluate) {
   Estimator estimator = Make(SmallModelFn);
   EXPECT_THAT(TrainAndEvaluate(estimator, {}, {.input_fn = TestBatches()}).status().message(),
@@ -223,6 +276,20 @@ TEST_F(Mistakes, OfTrainAndEvaluate) {
                   .status()
                   .message(),
               HasSubstr("EvalSpec.steps is 0"));
+  class Throws : public Exporter {
+   public:
+    std::string name() const override { return "x"; }
+    absl::StatusOr<std::string> Export(Estimator&, const std::string&, const std::string&,
+                                       const EvalResult&, bool) override {
+      throw std::runtime_error("no exporter");
+    }
+  };
+  EXPECT_THAT(std::string(TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 1},
+                                           {.input_fn = TestBatches(),
+                                            .exporters = {std::make_shared<Throws>()}})
+                              .status()
+                              .message()),
+              AllOf(HasSubstr("exporter 'x' at step 1"), HasSubstr("no exporter")));
 }
 
 }  // namespace mistakes_test

@@ -213,8 +213,14 @@ absl::StatusOr<BuiltModel> ModelBuilder::BuildForServing(const ServingInputRecei
     return absl::InvalidArgumentError("the serving_input_receiver_fn returned no features");
   }
   if (receiver->receiver_tensors.empty()) receiver->receiver_tensors = receiver->features;
+  for (const NamedTensors* part : {&receiver->features, &receiver->receiver_tensors}) {
+    PENSTOCK_RETURN_IF_ERROR(
+        CheckTensors(*part, "serving_input_receiver_fn",
+                     part == &receiver->features ? "feature" : "receiver tensor", *built.graph));
+  }
   NamedTensors labels;
   labels.Describe("labels", "mode 'infer' has none");
+  receiver->features.Describe("features of the serving_input_receiver_fn", "");
   PENSTOCK_ASSIGN_OR_RETURN(built.model, Call(receiver->features, labels, *built.graph));
   return built;
 }

@@ -1,5 +1,6 @@
 #include "penstock/estimator/model_fn.h"
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/exceptions.h"
@@ -62,16 +63,16 @@ absl::StatusOr<ModelSpec> ModelFn::operator()(const NamedTensors& features,
 
 namespace {
 
-absl::Status CheckTensor(const Tensor& tensor, absl::string_view what,
+absl::Status CheckTensor(const Tensor& tensor, absl::string_view function, absl::string_view what,
                          const session::Graph& graph) {
   if (!tensor.valid()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the model_fn returned an invalid tensor as ", what));
+        absl::StrCat("the ", function, " returned an invalid tensor as ", what));
   }
   if (tensor.graph() != &graph) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the model_fn returned ", what, " '", tensor.name(),
-                     "' of another graph: build it in the model_fn, in each call"));
+        absl::StrCat("the ", function, " returned ", what, " '", tensor.name(),
+                     "' of another graph: build it in the ", function, ", in each call"));
   }
   return absl::OkStatus();
 }
@@ -81,7 +82,7 @@ absl::Status CheckLoss(const Tensor& loss, ModeKeys mode, const session::Graph& 
     return absl::InvalidArgumentError(absl::StrCat("the model_fn returned no loss for mode '",
                                                    ModeName(mode), "', which needs one"));
   }
-  PENSTOCK_RETURN_IF_ERROR(CheckTensor(loss, "the loss", graph));
+  PENSTOCK_RETURN_IF_ERROR(CheckTensor(loss, "model_fn", "the loss", graph));
   if (loss.shape().has_rank() && loss.shape().rank() > 0 &&
       !(loss.shape() == session::PartialShape{1})) {
     return absl::InvalidArgumentError(
@@ -107,6 +108,19 @@ absl::Status CheckTrainOp(const Operation& train_op, const session::Graph& graph
 
 }  // namespace
 
+absl::Status CheckTensors(const NamedTensors& tensors, absl::string_view function,
+                          absl::string_view what, const session::Graph& graph) {
+  absl::flat_hash_set<absl::string_view> names;
+  for (const auto& [name, tensor] : tensors) {
+    PENSTOCK_RETURN_IF_ERROR(
+        CheckTensor(tensor, function, absl::StrCat(what, " '", name, "'"), graph));
+    if (names.insert(name).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the ", function, " returned ", what, " '", name,
+                                                   "' twice; give each a name of its own"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSpec(const ModelSpec& model, ModeKeys mode, const session::Graph& graph) {
   PENSTOCK_RETURN_IF_ERROR(graph.status());
   const EstimatorSpec& spec = model.spec;
@@ -125,16 +139,15 @@ absl::Status CheckSpec(const ModelSpec& model, ModeKeys mode, const session::Gra
       model.eval_metrics.metric_fn != nullptr) {
     return absl::InvalidArgumentError("the model_fn returned eval_metric_ops and eval_metrics");
   }
-  for (const auto& [name, tensor] : spec.predictions) {
-    PENSTOCK_RETURN_IF_ERROR(CheckTensor(tensor, absl::StrCat("prediction '", name, "'"), graph));
-  }
-  for (const auto& [name, tensor] : model.eval_metrics.tensors) {
+  const auto check = [&](const NamedTensors& tensors, absl::string_view what) {
+    return CheckTensors(tensors, "model_fn", what, graph);
+  };
+  PENSTOCK_RETURN_IF_ERROR(check(spec.predictions, "prediction"));
+  PENSTOCK_RETURN_IF_ERROR(check(model.eval_metrics.tensors, "eval_metrics tensor"));
+  PENSTOCK_RETURN_IF_ERROR(check(model.host_call.tensors, "host_call tensor"));
+  for (const auto& [signature, output] : spec.export_outputs) {
     PENSTOCK_RETURN_IF_ERROR(
-        CheckTensor(tensor, absl::StrCat("the eval_metrics' tensor '", name, "'"), graph));
-  }
-  for (const auto& [name, tensor] : model.host_call.tensors) {
-    PENSTOCK_RETURN_IF_ERROR(
-        CheckTensor(tensor, absl::StrCat("the host_call's tensor '", name, "'"), graph));
+        check(output.outputs, absl::StrCat("tensor of the export output '", signature, "',")));
   }
   return absl::OkStatus();
 }

@@ -19,6 +19,9 @@
 // A model_fn may leave out `params`, or take a fifth argument, the RunConfig. It may return a
 // StatusOr. The graph is the calling thread's default graph; the estimator calls the function once
 // for each graph: one for each call of Train, Evaluate, Predict and ExportSavedModel.
+//
+// Differences from TensorFlow 1.15: training_chief_hooks are training_hooks, because there is one
+// process; a scaffold is left out: hooks and initializers do its work.
 #pragma once
 
 #include <functional>
@@ -154,6 +157,11 @@ class ModelFn {
 
   Function function_;
 };
+
+// Checks that tensors which a function returned are of this graph and have names of their own.
+// `what`: for errors, "prediction".
+absl::Status CheckTensors(const NamedTensors& tensors, absl::string_view function,
+                          absl::string_view what, const session::Graph& graph);
 
 // Checks what a mode requires: a loss, a train_op, predictions; that the mode is the requested one;
 // that tensors are of this graph.

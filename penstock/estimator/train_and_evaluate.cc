@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
@@ -24,8 +25,8 @@ absl::Status Export(Estimator& estimator, const EvalSpec& spec, const EvalResult
   for (const auto& exporter : spec.exporters) {
     const std::string folder = FolderOf(estimator, *exporter);
     PENSTOCK_ASSIGN_OR_RETURN(const std::string checkpoint, estimator.LatestCheckpoint());
-    const absl::StatusOr<std::string> exported =
-        exporter->Export(estimator, folder, checkpoint, result, is_final);
+    const absl::StatusOr<std::string> exported = base::CatchExceptions(
+        [&] { return exporter->Export(estimator, folder, checkpoint, result, is_final); });
     if (!exported.ok()) {
       return base::WithContext(exported.status(),
                                absl::StrCat("exporter '", exporter->name(), "' at step ",
@@ -114,11 +115,8 @@ absl::Status CheckSpecs(const TrainSpec& train_spec, const EvalSpec& eval_spec) 
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<EvalResult> TrainAndEvaluate(Estimator& estimator, const TrainSpec& train_spec,
-                                            const EvalSpec& eval_spec) {
-  PENSTOCK_RETURN_IF_ERROR(estimator.status());
+absl::StatusOr<EvalResult> TrainWithEvaluations(Estimator& estimator, const TrainSpec& train_spec,
+                                                const EvalSpec& eval_spec) {
   PENSTOCK_RETURN_IF_ERROR(CheckSpecs(train_spec, eval_spec));
   PENSTOCK_ASSIGN_OR_RETURN(const auto fs, estimator.Files());
   PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFolder(*fs, estimator.EvalDir(eval_spec.name)));
@@ -135,6 +133,16 @@ absl::StatusOr<EvalResult> TrainAndEvaluate(Estimator& estimator, const TrainSpe
   if (evaluate->result().has_value()) return *evaluate->result();
   // Training had reached max_steps before.
   return EvaluateAndExport(estimator, eval_spec, /*is_final=*/true);
+}
+
+}  // namespace
+
+absl::StatusOr<EvalResult> TrainAndEvaluate(Estimator& estimator, const TrainSpec& train_spec,
+                                            const EvalSpec& eval_spec) {
+  PENSTOCK_RETURN_IF_ERROR(estimator.status());
+  // Exporters are the program's.
+  return base::CatchExceptions(
+      [&] { return TrainWithEvaluations(estimator, train_spec, eval_spec); });
 }
 
 }  // namespace penstock::estimator

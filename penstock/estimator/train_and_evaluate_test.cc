@@ -106,6 +106,9 @@ TEST(WarmStart, TakesVariablesOfAnotherCheckpoint) {
               HasSubstr("matches none of the model's trainable variables"));
   EXPECT_THAT(train(missing.path(), {from.path(), "("}, 0).message(),
               HasSubstr("is not a regular expression"));
+  // A parser that calls itself for each group would run out of stack.
+  EXPECT_THAT(train(missing.path(), {from.path(), std::string(40000, '(')}, 0).message(),
+              HasSubstr("has 40000 characters, but must have at most 1000"));
   EXPECT_THAT(train(missing.path(), {from.path(), ".*", {{"hidden/bias", "x"}}}, 0).message(),
               HasSubstr("has no variable 'x'"));
   EXPECT_THAT(train(missing.path(), {"/no/such/folder"}, 0).message(), HasSubstr("warm start"));

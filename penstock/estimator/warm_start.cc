@@ -13,8 +13,16 @@
 namespace penstock::estimator {
 namespace {
 
+// std::regex takes stack for each nested group.
+constexpr size_t kMaxExpression = 1000;
+
 // Whether the expression matches the beginning of `text`, as Python's re.match.
 absl::StatusOr<bool> MatchesBeginning(const std::string& text, const std::string& expression) {
+  if (expression.size() > kMaxExpression) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("WarmStartSettings.vars_to_warm_start has ", expression.size(),
+                     " characters, but must have at most ", kMaxExpression));
+  }
   const absl::StatusOr<bool> matches = base::CatchExceptions([&]() -> absl::StatusOr<bool> {
     return std::regex_search(text, std::regex(expression), std::regex_constants::match_continuous);
   });

@@ -1,6 +1,9 @@
 // WarmStartSettings: initial values of variables from another model's checkpoint
 // (tf.estimator.WarmStartSettings). They count only when training begins: if model_dir has a
 // checkpoint, that one is restored.
+//
+// Difference from TensorFlow 1.15: var_name_to_vocab_info is left out, so that an embedding whose
+// vocabulary has changed is an error, because its shape has.
 #pragma once
 
 #include <map>
@@ -34,9 +37,9 @@ struct WarmStartSettings {
   std::map<std::string, std::string> var_name_to_prev_var_name = {};
 };
 
-// Sets the variables of a session; `fs` has the checkpoint. An error names a variable that the checkpoint lacks, or has with
-// another shape; a pattern that matches no variable; a name in var_name_to_prev_var_name that is
-// not a variable's.
+// Sets the variables of a session; `fs` has the checkpoint. An error names a variable that the
+// checkpoint lacks, or has with another shape; a pattern that matches no variable; a name in
+// var_name_to_prev_var_name that is not a variable's.
 absl::Status WarmStart(io::FileSystem& fs, session::Session& session,
                        const WarmStartSettings& settings);
 

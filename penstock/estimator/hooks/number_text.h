@@ -16,7 +16,10 @@ namespace penstock::estimator {
 inline std::string NumberText(const base::Array& value) {
   if (!value.valid()) return "no value";
   if (value.num_elements() != 1 || !base::IsNumeric(value.dtype())) return value.ToString(8);
-  if (base::IsFloat(value.dtype())) return absl::StrFormat("%.6g", value.item<double>());
+  if (base::IsFloat(value.dtype())) {
+    const double number = value.item<double>();
+    return std::isnan(number) ? "nan" : absl::StrFormat("%.6g", number);  // without its sign
+  }
   return absl::StrCat(value.item<int64_t>());
 }
 
