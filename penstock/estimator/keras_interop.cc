@@ -75,6 +75,38 @@ session::metrics::MetricResult MetricOps(const nn::Metric& metric, const Tensor&
   return {result(before, "value"), result(after, "update_op")};
 }
 
+// The weighted losses of the outputs, and the penalties.
+Tensor LossOf(const train::Objective& objective, const Tensors& targets, const Tensors& outputs) {
+  Tensor per_example;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const train::Target& target = objective.targets[i];
+    const Tensor one = session::AddOp(
+        "KerasLoss", {targets[i], outputs[i]}, target.loss.name(), base::SourceLocation(),
+        [target](const ir::Values& in) {
+          const ir::Value each = target.loss.PerExample(in[0], in[1]);
+          return target.weight == 1 ? each : each * ir::SplatLike(each, target.weight);
+        });
+    per_example = per_example.valid() ? per_example + one : one;
+  }
+  Tensor loss = session::losses::ComputeWeightedLoss(per_example);
+  for (const Tensor& penalty : session::losses::GetRegularizationLosses()) loss = loss + penalty;
+  return loss;
+}
+
+// The metrics of all outputs; of several outputs under "<output>_<metric>".
+estimator::EvalMetricOps MetricsOf(const train::Objective& objective, const Tensors& targets,
+                                   const Tensors& outputs) {
+  estimator::EvalMetricOps ops;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    const std::string prefix =
+        targets.size() > 1 ? absl::StrCat(objective.network.outputs()[i].name, "_") : "";
+    for (const nn::Metric& metric : objective.targets[i].metrics) {
+      ops[absl::StrCat(prefix, metric.name())] = MetricOps(metric, targets[i], outputs[i]);
+    }
+  }
+  return ops;
+}
+
 absl::StatusOr<estimator::EstimatorSpec> BuildSpec(const train::Objective& objective,
                                                    const NamedTensors& features,
                                                    const NamedTensors& labels, ModeKeys mode) {
@@ -100,30 +132,9 @@ absl::StatusOr<estimator::EstimatorSpec> BuildSpec(const train::Objective& objec
   }
   PENSTOCK_ASSIGN_OR_RETURN(const Tensors targets,
                             TensorsFor(network.outputs(), labels, true, "label"));
-  Tensor per_example;
-  for (size_t i = 0; i < targets.size(); ++i) {
-    const train::Target& target = objective.targets[i];
-    const Tensor one = session::AddOp(
-        "KerasLoss", {targets[i], outputs[i]}, target.loss.name(), base::SourceLocation(),
-        [target](const ir::Values& in) {
-          const ir::Value each = target.loss.PerExample(in[0], in[1]);
-          return target.weight == 1 ? each : each * ir::SplatLike(each, target.weight);
-        });
-    per_example = per_example.valid() ? per_example + one : one;
-  }
-  spec.loss = session::losses::ComputeWeightedLoss(per_example);
-  const Tensors penalties = session::losses::GetRegularizationLosses();
-  for (const Tensor& penalty : penalties) spec.loss = spec.loss + penalty;
+  spec.loss = LossOf(objective, targets, outputs);
   if (mode == ModeKeys::kEval) {
-    const bool several = targets.size() > 1;
-    for (size_t i = 0; i < targets.size(); ++i) {
-      for (const nn::Metric& metric : objective.targets[i].metrics) {
-        const std::string name = several
-                                     ? absl::StrCat(network.outputs()[i].name, "_", metric.name())
-                                     : std::string(metric.name());
-        spec.eval_metric_ops[name] = MetricOps(metric, targets[i], outputs[i]);
-      }
-    }
+    spec.eval_metric_ops = MetricsOf(objective, targets, outputs);
     return spec;
   }
   session::train::Optimizer optimizer(objective.optimizer);
