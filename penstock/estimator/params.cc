@@ -1,5 +1,7 @@
 #include "penstock/estimator/params.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -15,6 +17,14 @@ const T& ParamValue::As(absl::string_view type) const {
 
 bool ParamValue::AsBool() const { return As<bool>("a bool"); }
 int64_t ParamValue::AsInt() const { return As<int64_t>("an integer"); }
+ParamValue::operator int() const {
+  const int64_t value = AsInt();
+  if (value >= std::numeric_limits<int>::min() && value <= std::numeric_limits<int>::max()) {
+    return static_cast<int>(value);
+  }
+  throw base::ContractError(absl::StrCat("params['", name_, "'] is ", value,
+                                         ", which an int cannot hold; read it as an int64_t"));
+}
 double ParamValue::AsDouble() const {
   if (const auto* value = std::get_if<int64_t>(&value_)) return static_cast<double>(*value);
   return As<double>("a number");

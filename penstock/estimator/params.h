@@ -49,14 +49,14 @@ class ParamValue {
   const base::Shape& AsShape() const;
   const Numbers& AsNumbers() const;
   const Strings& AsStrings() const;
-  operator bool() const { return AsBool(); }                  // NOLINT
-  operator int64_t() const { return AsInt(); }                // NOLINT
-  operator int() const { return static_cast<int>(AsInt()); }  // NOLINT
-  operator double() const { return AsDouble(); }              // NOLINT
-  operator std::string() const { return AsString(); }         // NOLINT
-  operator base::Shape() const { return AsShape(); }          // NOLINT
-  operator Numbers() const { return AsNumbers(); }            // NOLINT
-  operator Strings() const { return AsStrings(); }            // NOLINT
+  operator bool() const { return AsBool(); }           // NOLINT
+  operator int64_t() const { return AsInt(); }         // NOLINT
+  operator int() const;                                // NOLINT: throws if it does not fit
+  operator double() const { return AsDouble(); }       // NOLINT
+  operator std::string() const { return AsString(); }  // NOLINT
+  operator base::Shape() const { return AsShape(); }   // NOLINT
+  operator Numbers() const { return AsNumbers(); }     // NOLINT
+  operator Strings() const { return AsStrings(); }     // NOLINT
 
   // "32", "0.05", "small", "[8,8,1]".
   std::string ToString() const;

@@ -33,6 +33,14 @@ TEST(Params, ConvertsToTheTypeOfTheVariable) {
   EXPECT_EQ(hidden, (std::vector<double>{10, 20}));
 }
 
+TEST(Params, RejectsAnIntegerThatTheTypeCannotHold) {
+  const Params params = {{"seed", int64_t{1} << 40}};
+  EXPECT_EQ(params.Get("seed", int64_t{0}), int64_t{1} << 40);
+  EXPECT_THAT([&] { (void)params.Get("seed", 0); },
+              ThrowsMessage<base::ContractError>(
+                  HasSubstr("params['seed'] is 1099511627776, which an int cannot hold")));
+}
+
 TEST(Params, ReturnsDefaultForMissingName) {
   const Params params = {{"rate", 0.5}};
   EXPECT_EQ(params.Get("rate", 0.1), 0.5);
