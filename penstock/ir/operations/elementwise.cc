@@ -206,13 +206,45 @@ PENSTOCK_BINARY_(kSubtract, Subtract, "subtract", IsArithmetic,
                  PENSTOCK_GRADIENT_(g.cotangent(), -g.cotangent()))
 PENSTOCK_BINARY_(kMultiply, Multiply, "multiply", IsComputable,
                  PENSTOCK_GRADIENT_(g.cotangent() * g.operand(1), g.cotangent() * g.operand(0)))
-PENSTOCK_BINARY_(kDivide, Divide, "divide", IsArithmetic,
-                 PENSTOCK_GRADIENT_(g.cotangent() / g.operand(1),
-                                    -g.cotangent() * g.result() / g.operand(1)))
+const OpDef kDivide = {
+    .name = "stablehlo.divide",
+    .infer = SameType<IsArithmetic>,
+    PENSTOCK_GRADIENT_(g.cotangent() / g.operand(1), -g.cotangent() * g.result() / g.operand(1)),
+    .print = PrintElementwise};
 // Derivative: a - b trunc(a / b).
-PENSTOCK_BINARY_(kRemainder, Remainder, "remainder", IsArithmetic,
-                 PENSTOCK_GRADIENT_(g.cotangent(),
-                                    -g.cotangent() * ((g.operand(0) - g.result()) / g.operand(1))))
+const OpDef kRemainder = {
+    .name = "stablehlo.remainder",
+    .infer = SameType<IsArithmetic>,
+    PENSTOCK_GRADIENT_(g.cotangent(),
+                       -g.cotangent() * ((g.operand(0) - g.result()) / g.operand(1))),
+    .print = PrintElementwise};
+
+// Whether x is an integer that may be 0.
+bool MayBeZeroInteger(Value x) {
+  if (!base::IsInteger(x.dtype())) return false;
+  const bool is_constant = x.node().operands.empty() && x.node().attributes.Has("value");
+  if (!is_constant) return true;
+  const absl::StatusOr<Array> value = x.node().attributes.Get<Array>("value").Cast(DType::kF64);
+  if (!value.ok()) return true;
+  const absl::Span<const double> numbers = value->values<double>();
+  return std::find(numbers.begin(), numbers.end(), 0) != numbers.end();
+}
+
+// Divides; by the integer 0 as XLA does: the quotient is -1, the remainder the dividend. No such
+// division is printed, because StableHLO's constant folding in XLA ends the process with SIGFPE.
+Value DivideSafely(const OpDef& op, Value a, Value b) {
+  if (!a.valid() || !b.valid() || !MayBeZeroInteger(b)) return EmitBroadcast(op, {a, b});
+  const Value zero = SplatLike(b, 0), one = SplatLike(b, 1);
+  const Value by_zero = Equal(b, zero);
+  const Value divided = EmitBroadcast(op, {a, Select(by_zero, one, b)});
+  if (!divided.valid()) return divided;
+  return Select(by_zero, &op == &kRemainder ? a : zero - one, divided);
+}
+}  // namespace
+Value Divide(Value a, Value b) { return DivideSafely(kDivide, a, b); }
+Value Remainder(Value a, Value b) { return DivideSafely(kRemainder, a, b); }
+namespace {
+
 // The gradient with respect to the exponent is 0 at base 0, as in JAX. The gradient of x^0 with
 // respect to the base is 0 at x = 0, too. At other bases an exponent of 0 is not special: the
 // gradient with respect to the base depends on the exponent, which second derivatives need.

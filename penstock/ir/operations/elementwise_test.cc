@@ -112,6 +112,16 @@ TEST(Elementwise, ComputesWithIntegersAndBooleans) {
   const Value b = checks.Input(Make(DType::kI32, {4}, {2, 2, -2, -2}));
   checks.Expect("divide toward zero", a / b, Make(DType::kI32, {4}, {3, -3, -3, 3}));
   checks.Expect("remainder", Remainder(a, b), Make(DType::kI32, {4}, {1, -1, 1, -1}));
+  // Of constants, which the compiler computes: XLA's folding ended the process.
+  const Value seven = SplatLike(a, 7), zero = SplatLike(a, 0);
+  checks.Expect("constants by zero", seven / zero, Make(DType::kI32, {4}, {-1, -1, -1, -1}));
+  checks.Expect("constants modulo zero", Remainder(seven, zero),
+                Make(DType::kI32, {4}, {7, 7, 7, 7}));
+  checks.Expect("by zero", a / zero, Make(DType::kI32, {4}, {-1, -1, -1, -1}));
+  checks.Expect("by a computed zero", seven / (zero + zero),
+                Make(DType::kI32, {4}, {-1, -1, -1, -1}));
+  const Value bytes = Splat(checks.graph(), {DType::kU8, {2}}, 7);
+  checks.Expect("unsigned by zero", bytes / SplatLike(bytes, 0), Make(DType::kU8, {2}, {255, 255}));
   checks.Expect("power", Power(b, SplatLike(b, 3)), Make(DType::kI32, {4}, {8, 8, -8, -8}));
   checks.Expect("negate", -a, Make(DType::kI32, {4}, {-7, 7, -7, 7}));
   checks.Expect("minimum", Minimum(a, b), Make(DType::kI32, {4}, {2, -7, -2, -7}));
