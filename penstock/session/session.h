@@ -18,6 +18,7 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -92,6 +93,14 @@ class Session {
   absl::StatusOr<std::vector<Array>> Run(const Fetches& fetches, const FeedDict& feeds = {});
   absl::StatusOr<Array> Run(const Tensor& fetch, const FeedDict& feeds = {});
   absl::Status Run(const Operation& fetch, const FeedDict& feeds = {});
+  // The same of a list: Tensors, Operations, Variables, or names.
+  template <
+      typename T,
+      std::enable_if_t<std::is_constructible_v<Fetch, T> && !std::is_same_v<T, Fetch>, int> = 0>
+  absl::StatusOr<std::vector<Array>> Run(const std::vector<T>& fetches,
+                                         const FeedDict& feeds = {}) {
+    return Run(Fetches(fetches.begin(), fetches.end()), feeds);
+  }
 
   // Run with everything but the arrays prepared: no look-ups of fetches and feeds.
   absl::StatusOr<Callable> MakeCallable(const Fetches& fetches, const Tensors& feeds = {});

@@ -80,6 +80,17 @@ TEST_F(SessionTest, GivesAnArrayForEachFetch) {
   EXPECT_EQ(session_.Run(nothing), absl::OkStatus());
 }
 
+TEST_F(SessionTest, RunsLists) {
+  const Variable w(Array::Scalar(3.0f), "w");
+  ASSERT_EQ(session_.Run(Operations{w.initializer()}).status(), absl::OkStatus());
+  const Tensors both = {Constant(1.0, "one"), Add(w, w)};
+  const absl::StatusOr<std::vector<Array>> values = session_.Run(both);
+  ASSERT_EQ(values.status(), absl::OkStatus());
+  EXPECT_EQ((*values)[1].item<float>(), 6);
+  EXPECT_EQ(session_.Run(GlobalVariables())->at(0).item<float>(), 3);
+  EXPECT_EQ(session_.Run(std::vector<std::string>{"one:0"})->at(0).item<float>(), 1);
+}
+
 TEST_F(SessionTest, KeepsVariablesBetweenRuns) {
   const Variable w(Array::Of<float>({2}, {1, 2}), "w");
   const Tensor add = AssignAdd(w, Constant({10.0, 20.0}));
