@@ -110,7 +110,7 @@ class StepInputs final : public ProgramInputs {
     ir::TensorType type = fed_[index];
     if (!plan_.sliced[index]) return type;
     const int shards = plan_.num_replicas;
-    if (type.shape.rank() == 0 || type.shape.dim(0) % shards != 0) {
+    if (!HasRowsForShards(type.shape, /*axis=*/0, shards)) {
       return NotDivisibleError(tensor.node()->inputs[0].name(), type.shape, /*axis=*/0, shards);
     }
     type.shape.set_dim(0, type.shape.dim(0) / shards);

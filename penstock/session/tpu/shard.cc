@@ -55,21 +55,20 @@ Tensor SliceInput(Graph& graph, const Tensor& input, const ShardRegion& region, 
   if (region.num_shards == 1) {
     slice = shape;
   } else if (shape.has_rank()) {
-    const bool has_axis = axis >= 0 && axis < shape.rank();
-    const int64_t extent = has_axis ? shape.dim(axis) : 1;
-    if (!has_axis || (extent >= 0 && extent % region.num_shards != 0)) {
+    const bool is_unknown = axis >= 0 && axis < shape.rank() && shape.dim(axis) < 0;
+    if (!is_unknown && !HasRowsForShards(shape.shape(), axis, region.num_shards)) {
       graph.Fail(NotDivisibleError(input.name(), shape.shape(), axis, region.num_shards), "Shard",
                  region.where);
       return Tensor();
     }
-    slice = WithExtent(shape, axis, extent < 0 ? -1 : extent / region.num_shards);
+    slice = WithExtent(shape, axis, is_unknown ? -1 : shape.dim(axis) / region.num_shards);
   }
   const auto lower = [name = input.name(), axis, shards = region.num_shards](
                          Lowering& lowering, const Values& in) -> Values {
     const Value& x = in[0];
     if (!x.valid()) return {};
     if (shards == 1) return {x};
-    if (axis >= x.rank() || x.shape().dim(axis) % shards != 0) {
+    if (!HasRowsForShards(x.shape(), axis, shards)) {
       lowering.Fail(NotDivisibleError(name, x.shape(), axis, shards));
       return {};
     }

@@ -23,6 +23,11 @@ bool IsWithinShard(const Tensor& tensor) {
          tensor.node()->type != "TPUReplicatedOutput";
 }
 
+bool HasRowsForShards(const Shape& shape, int axis, int shards) {
+  if (axis < 0 || axis >= shape.rank()) return false;
+  return shape.dim(axis) > 0 && shape.dim(axis) % shards == 0;
+}
+
 absl::Status NotDivisibleError(absl::string_view tensor, const Shape& shape, int axis, int shards) {
   if (axis < 0 || axis >= shape.rank()) {
     return absl::InvalidArgumentError(
@@ -32,7 +37,7 @@ absl::Status NotDivisibleError(absl::string_view tensor, const Shape& shape, int
   return absl::InvalidArgumentError(
       absl::StrCat("input '", tensor, "' of tpu::Shard has the shape ", shape.ToString(),
                    ", whose ", shape.dim(axis), " rows along axis ", axis, " do not divide among ",
-                   shards, " shards; feed a multiple of ", shards));
+                   shards, " shards; feed ", shards, " rows or a multiple of them"));
 }
 
 absl::Status CheckShardBoundary(const Node& node) {

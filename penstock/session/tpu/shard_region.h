@@ -46,8 +46,9 @@ const ShardInput* ShardInputOf(const Node& node);
 // Whether the tensor has another value on each shard.
 bool IsWithinShard(const Tensor& tensor);
 
-// The error of an input whose extent along `axis` the shards do not divide, or that has no such
-// axis.
+// Whether each shard gets rows of an input of this shape, all of them as many.
+bool HasRowsForShards(const Shape& shape, int axis, int shards);
+// The error of an input that does not.
 absl::Status NotDivisibleError(absl::string_view tensor, const Shape& shape, int axis, int shards);
 
 // An error if a node outside has an input within a region: each shard has its own, so there is no

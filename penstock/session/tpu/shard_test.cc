@@ -299,6 +299,9 @@ TEST_F(ShardTest, RejectsBatchesThatShardsDoNotDivide) {
     EXPECT_THAT(std::string(error.message()),
                 AllOf(HasSubstr("'x:0'"), HasSubstr("12 rows"), HasSubstr("8 shards"),
                       HasSubstr("shard_test.cc")));
+    // XLA gathers no results of 0 rows.
+    EXPECT_THAT(std::string(session.Run(fetch, {{x, Iota({0})}}).status().message()),
+                AllOf(HasSubstr("0 rows"), HasSubstr("feed 8 rows or a multiple of them")));
   }
   tpu::Shard(computation, {Constant(Iota({9}))}, 2);
   EXPECT_THAT(Error(), AllOf(HasSubstr("9 rows"), HasSubstr("2 shards")));
