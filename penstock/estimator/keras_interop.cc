@@ -3,7 +3,6 @@
 #include <mutex>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
@@ -191,15 +190,9 @@ TPUDistributionStrategy::TPUDistributionStrategy(
 absl::StatusOr<std::shared_ptr<runtime::Client>> TPUDistributionStrategy::client() const {
   const std::lock_guard<std::mutex> lock(opened_->mutex);
   if (opened_->client != nullptr) return opened_->client;
-  const std::string& target = resolver_.Master();
-  if (absl::StrContains(target, "://")) {
-    return absl::UnimplementedError(
-        absl::StrCat("TPUDistributionStrategy: this version does not connect to addresses ('",
-                     target, "'); use \"\", \"cpu\", \"gpu\" or \"tpu\""));
-  }
   PENSTOCK_ASSIGN_OR_RETURN(
       opened_->client,
-      runtime::OpenClient({.device = target, .cpu_devices = options_.cpu_devices}));
+      runtime::OpenClient({.device = resolver_.Master(), .cpu_devices = options_.cpu_devices}));
   return opened_->client;
 }
 

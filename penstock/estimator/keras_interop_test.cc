@@ -87,5 +87,11 @@ TEST(KerasToTpuModel, MayBeCompiledAfterwards) {
   EXPECT_THAT(too_many.num_replicas().status().message(), HasSubstr("there are 2 devices"));
 }
 
+// By whatever opens addresses in the program, which in this one nothing does.
+TEST(TPUDistributionStrategy, OpensAddresses) {
+  const TPUDistributionStrategy strategy(session::tpu::TPUClusterResolver("localhost:1"));
+  EXPECT_THAT(strategy.client().status().message(), HasSubstr("link penstock::remote for grpc://"));
+}
+
 }  // namespace keras_interop_test
 }  // namespace penstock::keras
