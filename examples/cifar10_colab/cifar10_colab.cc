@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "penstock/base/exceptions.h"
 #include "penstock/estimator/estimator.h"
 #include "penstock/estimator/keras_interop.h"
 #include "penstock/keras/keras.h"
@@ -273,7 +274,8 @@ int main(int argc, char** argv) {
                  "[--size 32] [--depth 20]\n");
     return 2;
   }
-  const absl::Status status = Run(settings);
+  // Images that do not fit into memory are an error.
+  const absl::Status status = base::CatchExceptions([&] { return Run(settings); });
   if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
 }
