@@ -96,8 +96,8 @@ Initializer ZerosInitializer();
 Initializer OnesInitializer();
 Initializer ConstantInitializer(double value = 0);
 Initializer ConstantInitializer(Array value);
-// In [minval, maxval). maxval: 1, and required by integers; the others but zeros, ones and constants
-// are for floats.
+// In [minval, maxval). maxval: 1, and required by integers. Of the other initializers, zeros, ones
+// and constants are for integers, too.
 Initializer RandomUniformInitializer(double minval = 0, std::optional<double> maxval = {},
                                      std::optional<uint64_t> seed = {});
 Initializer RandomNormalInitializer(double mean = 0, double stddev = 1,
