@@ -324,6 +324,16 @@ TEST(SummarySaver, WritesEventFiles) {
   EXPECT_GE(events, 1);
 }
 
+// summary::MergeAll() of a graph without summaries is an invalid tensor.
+TEST(SummarySaver, RejectsAnInvalidSummary) {
+  const TemporaryFolder folder;
+  Estimator estimator = SmallEstimator(folder.path());
+  const Hook hook = SummarySaverHook(
+      {.save_steps = 1, .output_dir = folder.path(), .summary_ops = {session::Tensor()}});
+  EXPECT_THAT(estimator.Train(TrainBatches(), {.hooks = {hook}, .steps = 1}).message(),
+              HasSubstr("an invalid tensor is among the summary_ops"));
+}
+
 TEST(FinalOpsHook, EvaluatesAtTheEnd) {
   const TemporaryFolder folder;
   std::shared_ptr<FinalOpsHook> final_ops;

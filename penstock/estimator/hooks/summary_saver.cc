@@ -28,6 +28,13 @@ class SummarySaver : public SessionRunHook {
     PENSTOCK_RETURN_IF_ERROR(timer_.Check("SummarySaverHook", "save_steps", "save_secs"));
     session::Graph& graph = *session::Graph::Default();
     session::Tensors summaries = options_.summary_ops;
+    for (const session::Tensor& summary : summaries) {
+      if (summary.valid()) continue;
+      return absl::InvalidArgumentError(
+          "SummarySaverHook: an invalid tensor is among the summary_ops, as MergeAll() returns of "
+          "a "
+          "graph without summaries");
+    }
     if (summaries.empty()) {
       for (const session::Tensor& summary : graph.GetCollection(session::graph_keys::kSummaries)) {
         // Those that shards compute have no value outside; a host_call makes others.
