@@ -14,6 +14,7 @@
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/io/files_elsewhere.h"
+#include "penstock/io/local/folder_lock.h"
 #include "penstock/io/local/local_output_stream.h"
 #include "penstock/io/uri.h"
 
@@ -44,7 +45,11 @@ absl::Status TryLocally(FileSystem& fs, absl::string_view uri, const std::string
   constexpr int kTrials = 3;
   absl::Status status = BeginFile(fs, uri);
   for (int i = 1; i < kTrials && absl::IsNotFound(status); ++i) status = BeginFile(fs, uri);
-  for (const auto& folder : made) std::filesystem::remove(folder, error);  // only an empty one
+  for (const auto& folder : made) {
+    // Only an empty one, and none that a training has locked to use it, or makes at this moment.
+    const absl::StatusOr<FolderLock> lock = FolderLock::Acquire(folder.string(), "in use");
+    if (lock.ok() && lock->found()) std::filesystem::remove(folder, error);
+  }
   // What a check or a writer has left here that was killed.
   if (status.ok()) RemoveAbandonedFiles(std::filesystem::path(path).parent_path().string());
   return status;

@@ -16,7 +16,10 @@
 #include <unistd.h>
 
 #include "penstock/base/random.h"
+#include "penstock/io/forwarding_file_system.h"
+#include "penstock/io/local/folder_lock.h"
 #include "penstock/io/memory/memory_file_system.h"
+#include "penstock/io/uri.h"
 
 namespace penstock::io {
 namespace write_check_test {
@@ -140,6 +143,34 @@ TEST_F(WriteCheck, RejectsFoldersFifosDevicesAndFilesInPlaceOfFolders) {
   EXPECT_FALSE(CheckWritableFile(fs_, "ftp://host/file").ok());
   EXPECT_TRUE(std::filesystem::is_fifo(fifo));
   EXPECT_EQ(Bytes(file), "x");
+}
+
+// Another process begins to use the folder while the check has a file in it.
+class LocksMeanwhile : public ForwardingFileSystem {
+ public:
+  explicit LocksMeanwhile(std::shared_ptr<FileSystem> next)
+      : ForwardingFileSystem(std::move(next)) {}
+  absl::StatusOr<std::unique_ptr<OutputStream>> Create(absl::string_view uri) override {
+    auto out = next().Create(uri);
+    auto lock = FolderLock::Acquire(Dirname(uri), "held");
+    if (lock.ok()) lock_ = *std::move(lock);
+    return out;
+  }
+  FolderLock lock_;
+};
+
+TEST_F(WriteCheck, LeavesAFolderThatAnotherProcessHasLocked) {
+  LocksMeanwhile fs(default_);
+  const std::string folder = folder_ + "/run";
+  EXPECT_EQ(CheckWritableFolder(fs, folder), absl::OkStatus());
+  EXPECT_TRUE(fs.lock_.holds());
+  EXPECT_TRUE(std::filesystem::is_directory(folder));
+  EXPECT_TRUE(absl::IsFailedPrecondition(FolderLock::Acquire(folder, "held").status()));
+  // The lock is of the folder, not of its name.
+  std::filesystem::rename(folder, folder_ + "/moved");
+  std::filesystem::create_directory(folder);
+  EXPECT_TRUE(FolderLock::Acquire(folder, "held")->holds());
+  EXPECT_FALSE(FolderLock::Acquire(folder_ + "/missing", "held")->holds());
 }
 
 TEST_F(WriteCheck, WritesAndRemovesATemporaryObjectOnOtherFileSystems) {

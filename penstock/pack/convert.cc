@@ -13,10 +13,10 @@
 #include "penstock/base/status.h"
 #include "penstock/base/thread_pool.h"
 #include "penstock/formats/csv.h"
+#include "penstock/io/local/folder_lock.h"
 #include "penstock/io/local/local_output_stream.h"
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
-#include "penstock/pack/folder_lock.h"
 #include "penstock/pack/read_input.h"
 #include "penstock/pack/records_in_order.h"
 #include "penstock/record/tfrecord_index.h"
@@ -61,7 +61,12 @@ class Conversion {
   absl::Status Begin() {
     if (const std::string folder = LocalPath(options_.out); !folder.empty()) {
       PENSTOCK_RETURN_IF_ERROR(fs_.CreateFolder(options_.out));
-      PENSTOCK_ASSIGN_OR_RETURN(lock_, FolderLock::Acquire(folder));
+      PENSTOCK_ASSIGN_OR_RETURN(
+          lock_,
+          io::FolderLock::Acquire(
+              folder, absl::StrCat("another process is writing shards to ", io::DisplayName(folder),
+                                   "; wait for it to finish, or choose "
+                                   "another output folder")));
     }
     if (options_.overwrite) PENSTOCK_RETURN_IF_ERROR(RemoveExistingShards());
     PENSTOCK_ASSIGN_OR_RETURN(std::optional<ShardPlan> earlier, ReadShardPlan(fs_, options_.out));
@@ -344,7 +349,7 @@ class Conversion {
   io::FileSystem& fs_;
   const RecordSource& source_;
   const PackOptions& options_;
-  FolderLock lock_;
+  io::FolderLock lock_;
   ShardPlan plan_;
   std::optional<ShardPlan> saved_;  // plan that this run saved last
 };

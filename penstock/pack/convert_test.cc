@@ -13,8 +13,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "penstock/io/local/folder_lock.h"
 #include "penstock/io/memory/memory_file_system.h"
-#include "penstock/pack/folder_lock.h"
 
 namespace penstock::pack {
 namespace convert_test {
@@ -198,7 +198,7 @@ TEST_F(ConvertTest, RejectsSecondProcessInLocalFolder) {
   source.allow_again = true;
   const PackOptions options{.out = folder, .overwrite = true};
   {
-    const auto lock = FolderLock::Acquire(folder);
+    const auto lock = io::FolderLock::Acquire(folder, "");
     ASSERT_TRUE(lock.ok()) << lock.status();
     const absl::Status rejected = Convert(*local, source, options).status();
     EXPECT_TRUE(absl::IsFailedPrecondition(rejected)) << rejected;

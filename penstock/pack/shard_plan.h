@@ -11,7 +11,7 @@
 // a shard and replacing the plan rewrites that shard: the same inputs give the same name and bytes.
 //
 // Two conversions in one folder would replace each other's shards, which have the same names. In a
-// local folder the second one is rejected (folder_lock.h). In an object store each conversion reads
+// local folder the second one is rejected (io/local/folder_lock.h). In an object store each conversion reads
 // the plan before it replaces it; if it finds the plan of another conversion, it writes a plan
 // without shards and fails. So both fail, and no folder with shards of both is marked as finished.
 #pragma once
