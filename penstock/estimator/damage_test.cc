@@ -165,8 +165,27 @@ TEST_F(Damage, AModelDirThatBecomesAFileMeanwhileIsAnErrorThatNamesIt) {
   EXPECT_EQ(TrainError(estimator, {.max_steps = 4}), "");
 }
 
-// Two estimators, each with evaluations and summaries, in one folder, which is a mistake: two that save the same step at
-// once may leave it incomplete. The next training continues, or says which file is missing.
+// Another training there, or an evaluation, at the third step.
+TEST_F(Damage, ASecondTrainingInTheFolderIsAnErrorAtItsStart) {
+  Estimator estimator = Make(), second = Make();
+  std::string error, evaluation;
+  int64_t evaluated = 0;
+  const auto others = std::make_shared<EachStep>([&](int64_t step) {
+    if (step != 3) return;
+    error = TrainError(second);
+    const auto result = second.Evaluate(TestBatches());
+    evaluation = std::string(result.status().message());
+    ++evaluated;
+  });
+  EXPECT_EQ(TrainError(estimator, {.hooks = {others}, .max_steps = 4}), "");
+  EXPECT_THAT(error, HasSubstr("another training saves its checkpoints in " + dir()));
+  EXPECT_EQ(evaluation, "");
+  EXPECT_EQ(evaluated, 1);
+  EXPECT_EQ(TrainError(second, {.max_steps = 5}), "") << "the lock ends with the training";
+}
+
+// Two estimators, each with evaluations and summaries, in one folder, which is a mistake: one waits a moment, and is
+// rejected if the other one still trains. What is saved is complete.
 TEST_F(Damage, TwoTrainingsWithEvaluationsInOneFolder) {
   RunConfig config = QuietConfig();
   config.save_checkpoints_steps = 1;
@@ -176,19 +195,17 @@ TEST_F(Damage, TwoTrainingsWithEvaluationsInOneFolder) {
   for (int t = 0; t < 2; ++t) {
     threads.emplace_back([&] {
       Estimator estimator = Make(SmallModelFn, config);
-      // One of them may find a file that the other one has removed.
-      (void)TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 8},
-                             {.input_fn = TestBatches(), .throttle_secs = 0});
+      const auto result = TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 8},
+                                           {.input_fn = TestBatches(), .throttle_secs = 0});
+      if (!result.ok()) {
+        EXPECT_THAT(std::string(result.status().message()), HasSubstr("another training saves"));
+      }
     });
   }
   for (std::thread& thread : threads) thread.join();
   Estimator estimator = Make(SmallModelFn, config);
-  const absl::Status status = estimator.Train(TrainBatches(), {.max_steps = 9});
-  if (status.ok()) {
-    EXPECT_EQ(Step(), 9);
-  } else {
-    EXPECT_THAT(std::string(status.message()), HasSubstr("/run/model.ckpt-"));
-  }
+  EXPECT_EQ(TrainError(estimator, {.max_steps = 9}), "");
+  EXPECT_EQ(Step(), 9);
 }
 
 }  // namespace damage_test

@@ -23,7 +23,8 @@
 // global step, and the position in the input (RunConfig::resume_input), so that a training that was
 // killed continues with the same numbers. Only a checkpoint whose index is published counts.
 // Another Estimator, also of another process, may evaluate and predict with the checkpoints in the
-// same model_dir while this one trains. One Train at a time writes into a model_dir.
+// same model_dir while this one trains. One Train at a time writes into a model_dir; a second one is an
+// error at its start, except in object stores.
 //
 // Speed. The graph is built once, a step is a prepared call of the session, the next batch is read
 // and transferred while a step runs. All steps have one program: the loss is one of its results,

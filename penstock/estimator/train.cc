@@ -17,6 +17,7 @@
 #include "penstock/io/files_elsewhere.h"
 #include "penstock/io/write_check.h"
 #include "penstock/session/train/saver.h"
+#include "penstock/train/training_lock.h"
 
 namespace penstock::estimator {
 
@@ -34,6 +35,7 @@ class TrainingRun {
   absl::Status Run(const InputFn& input_fn) {
     PENSTOCK_ASSIGN_OR_RETURN(fs_, estimator_.Files());
     PENSTOCK_RETURN_IF_ERROR(CheckModelDir());
+    PENSTOCK_ASSIGN_OR_RETURN(lock_, train::LockForTraining(*fs_, estimator_.model_dir()));
     PENSTOCK_ASSIGN_OR_RETURN(checkpoint_, estimator_.LatestCheckpoint());
     PENSTOCK_ASSIGN_OR_RETURN(const bool done, HasReachedMaxSteps());
     if (done) {
@@ -234,7 +236,8 @@ class TrainingRun {
   const std::optional<WarmStartSettings> warm_start_;
   const int64_t steps_per_execution_;
   std::shared_ptr<io::FileSystem> fs_;
-  std::string checkpoint_;  // restored; empty: none
+  std::shared_ptr<void> lock_;  // of model_dir
+  std::string checkpoint_;      // restored; empty: none
   std::optional<ModelInput> input_;
   BuiltModel built_;
   session::Operations host_operations_;

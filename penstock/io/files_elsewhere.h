@@ -2,7 +2,10 @@
 // local path without its FileSystem (in place, mapped, by the system's calls) asks IsElsewhere first.
 #pragma once
 
+#include <memory>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 #include "penstock/io/file_system.h"
@@ -15,6 +18,9 @@ class FilesElsewhere {
   // CheckWritableFile and CheckWritableFolder (write_check.h), done by the other machine.
   virtual absl::Status CheckWritableFileThere(absl::string_view uri) = 0;
   virtual absl::Status CheckWritableFolderThere(absl::string_view folder_uri) = 0;
+  // train::LockForTraining (train/training_lock.h), by the other machine: until the result is destroyed, or its session ends.
+  virtual absl::StatusOr<std::shared_ptr<void>> LockForTrainingThere(
+      absl::string_view folder_uri) = 0;
 };
 
 inline bool IsElsewhere(const FileSystem& fs) {

@@ -39,9 +39,9 @@
 //      files stays, with them. A symbolic link in place of a step's folder is read, never written
 //      through; removing that checkpoint removes the link, not its target.
 //
-// One writer. At most one process writes into a folder at a time; any number may read. A second
-// writer's Save fails with an error, or replaces the same step. Whatever two writers do, no
-// complete checkpoint mixes the two.
+// One writer. At most one process writes into a folder at a time; any number may read. Trainings
+// lock local folders (train/training_lock.h). A second writer's Save fails with an error, or
+// replaces the same step. Whatever two writers do, no complete checkpoint mixes the two.
 #pragma once
 
 #include <cstdint>

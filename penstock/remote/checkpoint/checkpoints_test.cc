@@ -168,6 +168,28 @@ TEST_F(WorkerCheckpointsTest, FolderOutsideOfTheAllowListIsAnErrorBeforeTheFirst
   EXPECT_EQ(steps, 0);
 }
 
+// Of another session, of a training of this machine.
+TEST_F(WorkerCheckpointsTest, ASecondTrainingInTheFolderIsAnErrorAtItsStart) {
+  const auto fit = [&](CheckpointPlace place, FitOptions options = {}) {
+    options.callbacks.push_back(
+        train::Checkpoint({.folder = root_ + "/run", .every_steps = 1, .place = place}));
+    return MakePointsTrainer(Remote())->Fit(Batches(24), options).status();
+  };
+  std::vector<absl::Status> meanwhile;
+  const auto others = train::LambdaCallback(
+      {.on_epoch_begin = [&](train::TrainingContext&, const train::Position&) {
+        meanwhile = {fit(CheckpointPlace::kWorker), fit(CheckpointPlace::kClient)};
+        return absl::OkStatus();
+      }});
+  ASSERT_OK(fit(CheckpointPlace::kWorker, {.callbacks = {others}}));
+  ASSERT_EQ(meanwhile.size(), 2u);
+  for (const absl::Status& status : meanwhile) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr("another training saves"));
+  }
+  EXPECT_THAT(std::string(meanwhile[0].message()), HasSubstr("on the worker"));
+  ASSERT_OK(fit(CheckpointPlace::kClient, {.epochs = 2}));
+}
+
 // What a restarted client does not resume from, it says; what it must not resume from is an error.
 TEST_F(WorkerCheckpointsTest, ResumeIsFalseAndAnotherModelAreErrors) {
   const auto fit = [&](train::CheckpointOptions options, uint64_t seed) {

@@ -20,6 +20,7 @@
 #include "penstock/remote/worker/session_gate.h"
 #include "penstock/remote/worker/session_threads.h"
 #include "penstock/save/checkpoint.h"
+#include "penstock/train/training_lock.h"
 
 namespace penstock::remote {
 namespace {
@@ -66,6 +67,10 @@ struct WorkerCheckpoints::Store {
         manager(*shared->file_system, folder, options) {}
 
   // On the store's thread. Each returns the reply.
+  absl::Status Lock() {
+    PENSTOCK_ASSIGN_OR_RETURN(lock, train::LockForTraining(*shared->file_system, folder));
+    return absl::OkStatus();
+  }
   absl::StatusOr<Reply> Save(const save::Checkpoint& checkpoint) {
     const absl::StatusOr<save::Saved> saved = manager.Save(checkpoint);
     last_failed = !saved.ok();
@@ -98,6 +103,7 @@ struct WorkerCheckpoints::Store {
 
   const std::shared_ptr<Shared> shared;
   const std::string folder;
+  std::shared_ptr<void> lock;  // as long as the store is open
   save::CheckpointManager manager;
   base::NamedArrays found;  // of the checkpoint that was read, until it was loaded
   bool last_failed = false;
@@ -176,7 +182,10 @@ WorkerCheckpoints::WorkerCheckpoints(SessionState& session)
 
 WorkerCheckpoints::~WorkerCheckpoints() {
   for (auto& [handle, thread] : stores_) {
-    thread.pool->Schedule([store = thread.store] { store->ended.Set(); });
+    thread.pool->Schedule([store = thread.store] {
+      store->lock = nullptr;
+      store->ended.Set();
+    });
     closing_.push_back(std::move(thread));
   }
   stores_.clear();
@@ -203,7 +212,7 @@ absl::Status WorkerCheckpoints::Open(uint64_t handle, uint64_t request,
   pool->Schedule([store, request, check = open.check()] {
     const absl::Status status = base::CatchExceptions([&] {
       return check ? io::CheckWritableFolder(*store->shared->file_system, store->folder)
-                   : absl::OkStatus();
+                   : store->Lock();
     });
     status.ok() ? store->shared->gate.SendReply(request, Reply())
                 : store->shared->gate.SendError(request, OnTheWorker(status));
@@ -277,6 +286,7 @@ absl::Status WorkerCheckpoints::Handle(Call& call) {
           PENSTOCK_RETURN_IF_ERROR(store->manager.RemoveNewerThan(body.remove_newer()));
           return Reply();
         case Checkpoints::kClose:
+          store->lock = nullptr;
           return Reply();
         default:
           return absl::UnimplementedError("this worker does not know this request of checkpoints");

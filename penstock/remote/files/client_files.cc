@@ -12,6 +12,12 @@
 namespace penstock::remote {
 namespace {
 
+void CloseFile(ClientSession& session, uint64_t handle) {
+  Request request;
+  request.mutable_files()->set_close(handle);
+  session.Send(std::move(request), {}, [](const absl::StatusOr<ReceivedReply>&) {}).IgnoreError();
+}
+
 // A file that the worker has open for this session, until it is destroyed.
 class OpenFile {
  public:
@@ -32,12 +38,7 @@ class OpenFile {
     *info = reply.reply.files().infos(0);
     return file;
   }
-  ~OpenFile() {
-    Request request;
-    request.mutable_files()->set_close(handle_);
-    session_->Send(std::move(request), {}, [](const absl::StatusOr<ReceivedReply>&) {})
-        .IgnoreError();
-  }
+  ~OpenFile() { CloseFile(*session_, handle_); }
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
@@ -235,6 +236,18 @@ absl::Status ClientFiles::CheckWritableFileThere(absl::string_view uri) {
 
 absl::Status ClientFiles::CheckWritableFolderThere(absl::string_view folder_uri) {
   return Ask([&](Files& body) { body.set_check_folder(std::string(folder_uri)); }).status();
+}
+
+absl::StatusOr<std::shared_ptr<void>> ClientFiles::LockForTrainingThere(
+    absl::string_view folder_uri) {
+  if (!session_->features().Check(kLockForTraining).ok()) return nullptr;  // an older worker
+  const uint64_t handle = session_->NewHandles(1);
+  PENSTOCK_RETURN_IF_ERROR(Ask([&](Files& body) {
+                             body.mutable_lock_for_training()->set_uri(std::string(folder_uri));
+                             body.mutable_lock_for_training()->set_file(handle);
+                           }).status());
+  return std::shared_ptr<void>(
+      nullptr, [session = session_, handle](void*) { CloseFile(*session, handle); });
 }
 
 bool ClientFiles::Has(const runtime::Buffer& buffer) const {

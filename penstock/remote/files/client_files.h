@@ -33,6 +33,7 @@ class ClientFiles final : public io::FileSystem,
 
   absl::Status CheckWritableFileThere(absl::string_view uri) override;
   absl::Status CheckWritableFolderThere(absl::string_view folder_uri) override;
+  absl::StatusOr<std::shared_ptr<void>> LockForTrainingThere(absl::string_view folder_uri) override;
 
   bool Has(const runtime::Buffer& buffer) const override;
   absl::Status WriteBundle(absl::string_view prefix, const std::vector<std::string>& names,

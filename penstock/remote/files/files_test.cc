@@ -20,6 +20,7 @@
 #include "penstock/save/tensor_bundle_write.h"
 #include "penstock/train/callbacks/event_writer.h"
 #include "penstock/train/file_host.h"
+#include "penstock/train/training_lock.h"
 
 namespace penstock::remote {
 namespace files_test {
@@ -63,6 +64,25 @@ class WorkerFilesTest : public ::testing::Test {
   std::shared_ptr<runtime::Client> client_;
   std::shared_ptr<io::FileSystem> files_;
 };
+
+// A model_dir of the worker: the lock is held there, also against its own trainings.
+TEST_F(WorkerFilesTest, LocksAFolderForOneTraining) {
+  const std::string folder = root_ + "/run/model";
+  ASSERT_OK_AND_ASSIGN(auto lock, train::LockForTraining(*files_, folder));
+  const auto other = dynamic_cast<train::FileHost*>(client_.get())->Files();
+  for (io::FileSystem* fs : {other.get(), io::FileSystem::Default().get()}) {
+    const absl::Status second = train::LockForTraining(*fs, folder).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(second)) << second;
+    EXPECT_THAT(std::string(second.message()), HasSubstr("another training saves"));
+  }
+  lock = nullptr;
+  EXPECT_OK(train::LockForTraining(*files_, folder));
+  // Not a way to lock other folders of the worker.
+  ASSERT_OK_AND_ASSIGN(lock, train::LockForTraining(*files_, root_ + "/data"));
+  ASSERT_OK_AND_ASSIGN(const auto free,
+                       train::LockForTraining(*io::FileSystem::Default(), root_ + "/data"));
+  EXPECT_NE(free, nullptr);
+}
 
 TEST_F(WorkerFilesTest, WritesReadsListsAndRemoves) {
   EXPECT_TRUE(io::IsElsewhere(*files_));

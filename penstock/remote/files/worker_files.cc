@@ -18,6 +18,7 @@
 #include "penstock/remote/worker/session_gate.h"
 #include "penstock/remote/worker/session_threads.h"
 #include "penstock/save/tensor_bundle_write.h"
+#include "penstock/train/training_lock.h"
 
 namespace penstock::remote {
 namespace {
@@ -91,27 +92,30 @@ struct WorkerFiles::State {
   absl::Status Append(uint64_t file, const std::vector<Slice>& payload);
   absl::Status Publish(uint64_t file);
   absl::Status CheckNewFile(uint64_t file) const;
+  absl::Status Lock(const Files::Open& folder);
 
   SessionGate gate;
   const std::shared_ptr<io::FileSystem> fs;
   std::atomic<int> waiting{0};
   absl::flat_hash_map<uint64_t, std::unique_ptr<io::RandomAccessFile>> inputs;
   absl::flat_hash_map<uint64_t, std::unique_ptr<io::OutputStream>> outputs;
+  absl::flat_hash_map<uint64_t, std::shared_ptr<void>> locks;
 
   ThreadEnd ended;  // set by the thread's last task
 
   void End() {
     inputs.clear();
     outputs.clear();
+    locks.clear();
     ended.Set();
   }
 };
 
 absl::Status WorkerFiles::State::CheckNewFile(uint64_t file) const {
-  if (file == 0 || inputs.contains(file) || outputs.contains(file)) {
+  if (file == 0 || inputs.contains(file) || outputs.contains(file) || locks.contains(file)) {
     return absl::InvalidArgumentError(absl::StrCat("there is a file ", file, " already"));
   }
-  if (inputs.size() + outputs.size() < kMaxOpen) return absl::OkStatus();
+  if (inputs.size() + outputs.size() + locks.size() < kMaxOpen) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("the session has ", kMaxOpen, " files open"));
 }
 
@@ -131,6 +135,13 @@ absl::StatusOr<Answer> WorkerFiles::State::Create(const Files::Open& create) {
   PENSTOCK_ASSIGN_OR_RETURN(auto stream, fs->Create(create.uri()));
   outputs.emplace(create.file(), std::move(stream));
   return Answer();
+}
+
+absl::Status WorkerFiles::State::Lock(const Files::Open& folder) {
+  PENSTOCK_RETURN_IF_ERROR(CheckNewFile(folder.file()));
+  PENSTOCK_ASSIGN_OR_RETURN(auto lock, train::LockForTraining(*fs, folder.uri()));
+  locks.emplace(folder.file(), std::move(lock));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Answer> WorkerFiles::State::Read(const Files::Read& read) {
@@ -207,7 +218,10 @@ absl::StatusOr<Answer> WorkerFiles::State::Execute(const Files& body,
     case Files::kClose:
       inputs.erase(body.close());
       outputs.erase(body.close());
+      locks.erase(body.close());
       return Answer();
+    case Files::kLockForTraining:
+      return AnswerOf(Lock(body.lock_for_training()));
     case Files::kWriteBundle:
       return AnswerOf(save::tensor_bundle::WriteBundle(*fs, body.write_bundle().prefix(), arrays,
                                                        {.name_based = true}));

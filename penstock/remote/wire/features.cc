@@ -17,6 +17,7 @@ std::string Shown(const std::string& text) { return absl::CEscape(text.substr(0,
 std::vector<std::string> OurFeatures() {
   std::vector<std::string> features;
   for (const RequestKind& kind : kRequestKinds) features.emplace_back(kind.feature);
+  features.emplace_back(kLockForTraining);
   return features;
 }
 

@@ -48,6 +48,9 @@ inline constexpr RequestKind kRequestKinds[] = {
     {Request::kFiles, "files", false},
 };
 
+// Files.lock_for_training.
+inline constexpr absl::string_view kLockForTraining = "lock_for_training";
+
 // What workers of this version announce.
 std::vector<std::string> OurFeatures();
 

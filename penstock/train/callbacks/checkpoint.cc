@@ -10,6 +10,7 @@
 #include "penstock/train/callbacks/monitored.h"
 #include "penstock/train/callbacks/option_checks.h"
 #include "penstock/train/checkpoint_store.h"
+#include "penstock/train/training_lock.h"
 
 namespace penstock::train {
 namespace {
@@ -71,6 +72,10 @@ class CheckpointCallback : public Callback {
   }
 
   absl::Status TrainBegin(TrainingContext& context) override {
+    lock_ = nullptr;
+    if (HostOf(context) == nullptr) {  // otherwise the worker locks it
+      PENSTOCK_ASSIGN_OR_RETURN(lock_, LockForTraining(*fs_, options_.folder));
+    }
     if (options_.place == CheckpointPlace::kWorker) {
       checkpoints_ = nullptr;
       CheckpointHost* const host = HostOf(context);
@@ -182,6 +187,7 @@ class CheckpointCallback : public Callback {
     const absl::Status status = EndSaving(context);
     // What is open on a worker keeps its devices in use.
     if (options_.place == CheckpointPlace::kWorker) checkpoints_ = nullptr;
+    lock_ = nullptr;
     return status;
   }
 
@@ -290,6 +296,7 @@ class CheckpointCallback : public Callback {
   CheckpointOptions options_;
   OptionNames names_;
   std::shared_ptr<io::FileSystem> fs_;
+  std::shared_ptr<void> lock_;  // of the training that runs
   // Of the training that runs, if the worker has it.
   std::unique_ptr<CheckpointStore> checkpoints_;
   int64_t saved_step_ = -1;  // of the newest checkpoint of this training

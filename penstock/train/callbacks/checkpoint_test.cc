@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/base/clock.h"
+#include "penstock/base/random.h"
 #include "penstock/base/termination_signal.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/nn/optimizers.h"
@@ -82,6 +83,42 @@ class CheckpointCallbackTest : public ::testing::Test {
   const std::shared_ptr<io::FileSystem> fs_ = io::MakeMemoryFileSystem();
   const data::Dataset validation_ = data::Dataset::FromArrays(Points(20, 2)).Batch(8);
 };
+
+// ---- One training at a time ----
+
+// Two would replace and remove each other's files.
+TEST_F(CheckpointCallbackTest, ASecondTrainingInTheFolderIsAnErrorAtItsStart) {
+  const std::string folder =
+      absl::StrCat(::testing::TempDir(), "checkpoint_lock_", absl::Hex(base::EntropySeed()));
+  const std::shared_ptr<io::FileSystem> local = io::FileSystem::Default();
+  const CheckpointOptions options = {.folder = folder, .every_steps = 1, .file_system = local};
+  const auto second = *SmallTrainer({.network = SmallNet(0, false)});
+  int64_t steps = 0;
+  const auto count =
+      LambdaCallback({.on_train_batch_begin = [&](TrainingContext&, const Position&) {
+        ++steps;
+        return absl::OkStatus();
+      }});
+  absl::Status meanwhile, read;
+  const auto others =
+      LambdaCallback({.on_train_batch_end = [&](TrainingContext&, const Position& at, const Logs&) {
+        if (at.total_steps != 3) return absl::OkStatus();
+        meanwhile = second->Fit(Batches(), {.callbacks = {count, Checkpoint(options)}}).status();
+        read = save::CheckpointManager(*local, folder).ReadLatest().status();
+        return absl::OkStatus();
+      }});
+  ASSERT_TRUE(Fit(options, {others}).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(meanwhile)) << meanwhile;
+  EXPECT_THAT(std::string(meanwhile.message()),
+              AllOf(HasSubstr("another training saves its checkpoints in " + folder),
+                    HasSubstr("another folder")));
+  EXPECT_EQ(steps, 0);
+  EXPECT_TRUE(read.ok()) << "readers are not blocked: " << read;
+  const CheckpointOptions again = {.folder = folder + "/other", .file_system = local};
+  EXPECT_TRUE(second->Fit(Batches(), {.callbacks = {Checkpoint(again)}}).ok());
+  EXPECT_TRUE(Fit(options).ok()) << "the lock ends with the training";
+  EXPECT_TRUE(local->RemoveRecursively(folder).ok());
+}
 
 // ---- Asynchronous saves ----
 
