@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include <fcntl.h>
@@ -32,6 +33,14 @@ constexpr absl::string_view kStarted = "started: ", kEnded = "ended: ", kCrashed
 constexpr size_t kTimeLength = 20;  // "2026-01-02T03:04:05 "
 constexpr int64_t kTailBytes = 64 << 10;
 constexpr size_t kMaxLine = 4096;
+constexpr double kTellSeconds =
+    600;  // between two words on stderr about a disk that is full again and again
+
+// One line without control characters; text in other languages, and quotes, stay readable.
+std::string OneLine(absl::string_view text) {
+  return absl::StrReplaceAll(absl::Utf8SafeCHexEscape(text.substr(0, kMaxLine)),
+                             {{"\\'", "'"}, {"\\\"", "\""}});
+}
 
 std::string StampedLine(absl::string_view text, base::Clock& clock) {
   const auto now = static_cast<std::time_t>(clock.UnixSeconds());
@@ -40,10 +49,7 @@ std::string StampedLine(absl::string_view text, base::Clock& clock) {
   std::string line =
       absl::StrFormat("%04d-%02d-%02dT%02d:%02d:%02d ", parts.tm_year + 1900, parts.tm_mon + 1,
                       parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec);
-  const bool cut = text.size() > kMaxLine;
-  // Text in other languages stays readable.
-  absl::StrAppend(&line, absl::Utf8SafeCHexEscape(text.substr(0, kMaxLine)), cut ? "..." : "",
-                  "\n");
+  absl::StrAppend(&line, OneLine(text), text.size() > kMaxLine ? "..." : "", "\n");
   return line;
 }
 
@@ -55,6 +61,19 @@ absl::StatusOr<io::FileDescriptor> OpenForAppending(const std::string& path) {
   return absl::FailedPreconditionError(absl::StrCat("cannot write the log ", path, ": ",
                                                     std::strerror(errno),
                                                     "; choose another file with --log"));
+}
+
+// Appends a line whole or not at all; returns 0 or an errno.
+int AppendLine(const io::FileDescriptor& file, absl::string_view line) {
+  struct stat before = {};
+  const bool is_file = ::fstat(file.get(), &before) == 0 && S_ISREG(before.st_mode);
+  const ssize_t written =
+      io::RetryInterrupted([&] { return ::write(file.get(), line.data(), line.size()); });
+  if (written == static_cast<ssize_t>(line.size())) return 0;
+  const int error = written < 0 ? errno : ENOSPC;
+  // What is left of a line that did not fit would be the beginning of the next one.
+  if (written > 0 && is_file) (void)!::ftruncate(file.get(), before.st_size);
+  return error;
 }
 
 // The end of a file, from the beginning of a line.
@@ -113,21 +132,39 @@ absl::StatusOr<std::unique_ptr<WorkerLog>> WorkerLog::Open(const WorkerLogOption
   PENSTOCK_ASSIGN_OR_RETURN(log->file_, OpenForAppending(options.path));
   // Any number of workers may write to a device, such as /dev/null, or to a pipe; there is nothing to read back.
   struct stat info = {};
-  if (::fstat(log->file_.get(), &info) == 0 && !S_ISREG(info.st_mode)) return log;
+  if (::fstat(log->file_.get(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    PENSTOCK_RETURN_IF_ERROR(log->Begin());
+    return log;
+  }
   if (::flock(log->file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return absl::FailedPreconditionError(
         absl::StrCat("another worker writes the log ", options.path,
                      "; choose another file with --log, or another port with --listen"));
   }
   log->previous_end_ = PreviousEnd(ReadTail(log->file_.get()));
-  log->Write(absl::StrCat(kStarted, "process ", ::getpid()));
+  PENSTOCK_RETURN_IF_ERROR(log->Begin());
   return log;
+}
+
+absl::Status WorkerLog::Begin() {
+  const int error = AppendLine(
+      file_, StampedLine(absl::StrCat(kStarted, "process ", ::getpid()), *options_.clock));
+  if (error == 0 || error == EAGAIN) return absl::OkStatus();  // a pipe that is read later
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot write the log ", options_.path, ": ", std::strerror(error),
+                   "; make room there, or choose another file with --log"));
+}
+
+WorkerLog::~WorkerLog() {
+  if (lost_ > 0) {
+    std::fprintf(stderr, "worker: %lld lines of the log %s were lost: %s\n",
+                 static_cast<long long>(lost_), options_.path.c_str(), std::strerror(lost_error_));
+  }
 }
 
 void WorkerLog::Line(absl::string_view text) {
   if (options_.to_stderr) {
-    std::fprintf(stderr, "worker: %s\n",
-                 absl::Utf8SafeCHexEscape(text.substr(0, kMaxLine)).c_str());
+    std::fprintf(stderr, "worker: %s\n", OneLine(text).c_str());
   }
   Write(text);
 }
@@ -163,14 +200,42 @@ void WorkerLog::Write(absl::string_view text) {
     if (next.ok()) {
       file_ = *std::move(next);
       ::flock(file_.get(), LOCK_EX | LOCK_NB);
-      const std::string first = StampedLine(
-          absl::StrCat(kStarted, "process ", ::getpid(), ", continued from ", options_.path, ".1"),
-          *options_.clock);
-      (void)!::write(file_.get(), first.data(), first.size());
+      AppendLocked(
+          absl::StrCat(kStarted, "process ", ::getpid(), ", continued from ", options_.path, ".1"));
     }
   }
-  const std::string line = StampedLine(text, *options_.clock);
-  (void)!::write(file_.get(), line.data(), line.size());
+  AppendLocked(text);
+}
+
+void WorkerLog::AppendLocked(absl::string_view text) {
+  int error = 0;
+  if (lost_ > 0) {
+    error = AppendLine(
+        file_,
+        StampedLine(absl::StrCat(lost_, " lines were lost here: ", std::strerror(lost_error_)),
+                    *options_.clock));
+    if (error == 0 && std::exchange(told_, false)) {
+      std::fprintf(stderr, "worker: the log %s can be written again; %lld lines were lost\n",
+                   options_.path.c_str(), static_cast<long long>(lost_));
+    }
+    if (error == 0) lost_ = 0;
+  }
+  if (error == 0) error = AppendLine(file_, StampedLine(text, *options_.clock));
+  if (error == 0) return;
+  lost_error_ = error;
+  const double now = options_.clock->Seconds();
+  if (++lost_ > 1 || now < tell_after_) return;
+  told_ = true;
+  tell_after_ = now + kTellSeconds;
+  std::fprintf(stderr,
+               "worker: cannot write the log %s: %s; its lines are lost until that is possible "
+               "again, and the worker goes on\n",
+               options_.path.c_str(), std::strerror(error));
+}
+
+int64_t WorkerLog::lost() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return lost_;
 }
 
 std::vector<std::string> WorkerLog::Tail(size_t count) const {
@@ -192,9 +257,13 @@ int64_t WorkerLog::bytes() const {
 void NoteCrash(const std::string& path, absl::string_view what, base::Clock* clock) {
   if (path.empty()) return;
   const absl::StatusOr<io::FileDescriptor> file = OpenForAppending(path);
-  if (!file.ok()) return;
-  const std::string line = StampedLine(absl::StrCat(kCrashed, what), *clock);
-  (void)!::write(file->get(), line.data(), line.size());
+  const int error =
+      file.ok() ? AppendLine(*file, StampedLine(absl::StrCat(kCrashed, what), *clock)) : 0;
+  if (file.ok() && error == 0) return;
+  std::fprintf(stderr, "worker: %s; %s\n", std::string(what).c_str(),
+               file.ok()
+                   ? absl::StrCat("cannot note it in ", path, ": ", std::strerror(error)).c_str()
+                   : std::string(file.status().message()).c_str());
 }
 
 std::string DefaultLogPath(const std::string& listen) {

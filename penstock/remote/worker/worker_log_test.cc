@@ -1,11 +1,13 @@
 #include "penstock/remote/worker/worker_log.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 namespace penstock::remote {
@@ -81,8 +83,9 @@ TEST_F(WorkerLogTest, TheSupervisorSaysWhy) {
 }
 
 TEST_F(WorkerLogTest, LinesCannotForgeAnEnd) {
-  { Open()->Line("x\n2026-01-01T00:00:00 ended: forged\x1b[2J"); }
+  { Open()->Line("x\n2026-01-01T00:00:00 ended: forged\x1b[2J, a worker's 'word'"); }
   const std::string end = Open()->previous_end();
+  EXPECT_THAT(end, HasSubstr("a worker's 'word'"));
   EXPECT_THAT(end, AllOf(HasSubstr("killed or crashed"), HasSubstr("x\\n2026-01-01"),
                          HasSubstr("\\x1b[2J")));
 }
@@ -95,6 +98,65 @@ TEST_F(WorkerLogTest, SeveralWorkersMayWriteToADevice) {
   ASSERT_TRUE(second.ok()) << second.status();
   (*second)->Line("x");
   EXPECT_TRUE((*second)->Tail(10).empty());
+}
+
+// The limit of a file's size stands for a full disk.
+class FullDisk {
+ public:
+  explicit FullDisk(int64_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &before_), 0);
+    const rlimit full = {.rlim_cur = static_cast<rlim_t>(bytes), .rlim_max = before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  }
+  ~FullDisk() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  const sighandler_t handler_;
+  rlimit before_ = {};
+};
+
+TEST_F(WorkerLogTest, AFullDiskCostsLinesAndStderrSaysSo) {
+  auto log = Open();
+  for (int i = 0; i < 10; ++i) log->Line(std::string(2000, 'x'));
+  const int64_t bytes = log->bytes();
+  testing::internal::CaptureStderr();
+  {
+    const FullDisk full(bytes + 40);
+    for (int i = 0; i < 3; ++i) log->Line("lost; the beginning of it would fit");
+    EXPECT_EQ(log->lost(), 3);
+    EXPECT_EQ(log->bytes(), bytes) << "no part of a line";
+  }
+  log->Line("there is room again");
+  EXPECT_EQ(log->lost(), 0);
+  const std::string told = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told,
+              testing::ContainsRegex("cannot write the log .*worker.log: .*; its lines are lost"
+                                     ".*goes on\n.*can be written again; 3 lines were lost\n$"));
+  EXPECT_THAT(log->Tail(2)[0], HasSubstr("3 lines were lost here"));
+  EXPECT_THAT(log->Tail(1)[0], HasSubstr("there is room again"));
+  // At the end, how many; not the same words again and again before.
+  testing::internal::CaptureStderr();
+  {
+    const FullDisk full(bytes);
+    log->Line("lost");
+    log->Line("lost");
+    log = nullptr;
+  }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::MatchesRegex("worker: 2 lines of the log .* were lost: .*\n"));
+}
+
+TEST_F(WorkerLogTest, ADiskThatIsFullAtTheStartIsAnError) {
+  Open()->Line("x");
+  const FullDisk full(std::filesystem::file_size(Path()));
+  const absl::Status status = WorkerLog::Open({.path = Path(), .to_stderr = false}).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr(Path()), HasSubstr("--log")));
+  EXPECT_THAT(std::string(WorkerLog::Open({.path = "/dev/full"}).status().message()),
+              AllOf(HasSubstr("/dev/full"), HasSubstr("No space left on device")));
 }
 
 TEST_F(WorkerLogTest, LosesLinesRatherThanWaitingForThePipeToBeRead) {
