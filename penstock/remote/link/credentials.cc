@@ -3,8 +3,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -12,32 +10,55 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "penstock/base/clock.h"
 #include "penstock/base/status.h"
+#include "penstock/io/local/file_descriptor.h"
+#include "penstock/remote/link/identity.h"
 
 namespace penstock::remote {
 namespace {
 
 constexpr size_t kMaxPemBytes = size_t{1} << 20;
 constexpr size_t kMaxTokenBytes = 4096;
+constexpr double kPipeSeconds = 5;  // for what the writer of a pipe sends
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, absl::string_view what,
                                           size_t limit) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
+  const auto error = [&](int number) {
     const std::string message =
-        absl::StrCat("cannot read the ", what, " ", path, ": ", std::strerror(errno));
-    if (errno == ENOENT) return absl::NotFoundError(message);
-    return absl::FailedPreconditionError(message);
+        absl::StrCat("cannot read the ", what, " ", path, ": ", std::strerror(number));
+    return number == ENOENT ? absl::NotFoundError(message) : absl::FailedPreconditionError(message);
+  };
+  // A pipe is as good as a file (a secret that a program prints), but may have no writer, or a slow one.
+  const io::FileDescriptor file(io::RetryInterrupted(
+      [&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); }));
+  if (!file.valid()) return error(errno);
+  const double deadline = base::Clock::Real()->Seconds() + kPipeSeconds;
+  std::string text;
+  while (text.size() <= limit) {
+    char part[4096];
+    const ssize_t got =
+        io::RetryInterrupted([&] { return ::read(file.get(), part, sizeof(part)); });
+    if (got == 0) break;
+    if (got > 0) {
+      text.append(part, static_cast<size_t>(got));
+      continue;
+    }
+    const double left = deadline - base::Clock::Real()->Seconds();
+    if (errno != EAGAIN) return error(errno);
+    if (left <= 0) return error(ETIMEDOUT);
+    pollfd wait = {.fd = file.get(), .events = POLLIN, .revents = 0};
+    (void)::poll(&wait, 1, static_cast<int>(left * 1e3) + 1);
   }
-  std::string text(limit + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
   if (text.size() > limit) {
     return absl::FailedPreconditionError(
         absl::StrCat("the ", what, " ", path, " is larger than ", limit, " bytes"));
@@ -49,7 +70,9 @@ absl::StatusOr<std::string> ReadPem(const std::string& path, absl::string_view w
   if (path.empty()) return std::string();
   PENSTOCK_ASSIGN_OR_RETURN(std::string text, ReadSmallFile(path, what, kMaxPemBytes));
   if (!absl::StrContains(text, "-----BEGIN ")) {
-    return absl::FailedPreconditionError(absl::StrCat("the ", what, " ", path, " is no PEM file"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("the ", what, " ", path, text.empty() ? " is empty" : " is no PEM file",
+                     "; `penstock worker --new-certificates DIR` makes such files"));
   }
   return text;
 }
@@ -65,6 +88,8 @@ bool IsLoopbackAddress(const sockaddr& address) {
   }
   return false;
 }
+
+int64_t UnixSeconds() { return static_cast<int64_t>(base::Clock::Real()->UnixSeconds()); }
 
 std::string OptionOr(const std::string& option, const char* variable) {
   if (!option.empty()) return option;
@@ -153,20 +178,30 @@ absl::StatusOr<ClientCredentials> MakeClientCredentials(const RemoteOptions& opt
     result.channel = grpc::InsecureChannelCredentials();
     return result;
   }
+  const std::string ca = OptionOr(options.ca, "PENSTOCK_REMOTE_CA");
+  IdentityFiles own{
+      .certificate_file = OptionOr(options.certificate, "PENSTOCK_REMOTE_CERTIFICATE"),
+      .key_file = OptionOr(options.key, "PENSTOCK_REMOTE_KEY")};
   grpc::SslCredentialsOptions ssl;
-  PENSTOCK_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem(OptionOr(options.ca, "PENSTOCK_REMOTE_CA"),
-                                                        "certificate of the authority"));
-  PENSTOCK_ASSIGN_OR_RETURN(ssl.pem_cert_chain,
-                            ReadPem(OptionOr(options.certificate, "PENSTOCK_REMOTE_CERTIFICATE"),
-                                    "client's certificate"));
-  PENSTOCK_ASSIGN_OR_RETURN(ssl.pem_private_key,
-                            ReadPem(OptionOr(options.key, "PENSTOCK_REMOTE_KEY"), "client's key"));
-  if (ssl.pem_cert_chain.empty() != ssl.pem_private_key.empty()) {
+  PENSTOCK_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadPem(ca, "certificate of the authority"));
+  PENSTOCK_ASSIGN_OR_RETURN(own.certificate, ReadPem(own.certificate_file, "client's certificate"));
+  PENSTOCK_ASSIGN_OR_RETURN(own.key, ReadPem(own.key_file, "client's key"));
+  if (own.certificate.empty() != own.key.empty()) {
     return absl::InvalidArgumentError(
         "a client's certificate needs its key, and the reverse: set both "
         "PENSTOCK_REMOTE_CERTIFICATE and "
         "PENSTOCK_REMOTE_KEY");
   }
+  if (!ca.empty()) {
+    PENSTOCK_RETURN_IF_ERROR(base::WithContext(
+        CheckAuthorities(ca, ssl.pem_root_certs, UnixSeconds()), "PENSTOCK_REMOTE_CA"));
+  }
+  if (!own.key.empty()) {
+    PENSTOCK_RETURN_IF_ERROR(
+        base::WithContext(CheckIdentity(own, UnixSeconds()), "PENSTOCK_REMOTE_CERTIFICATE"));
+  }
+  ssl.pem_cert_chain = std::move(own.certificate);
+  ssl.pem_private_key = std::move(own.key);
   result.channel = grpc::SslCredentials(ssl);
   return result;
 }
@@ -201,11 +236,19 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
       // LinkServer checks it when a call arrives (client_certificates.h).
       options.client_ca.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
                                 : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
-  PENSTOCK_ASSIGN_OR_RETURN(std::string key, ReadPem(options.key, "key"));
-  PENSTOCK_ASSIGN_OR_RETURN(std::string chain, ReadPem(options.certificate, "certificate"));
+  IdentityFiles own{.certificate_file = options.certificate, .key_file = options.key};
+  PENSTOCK_ASSIGN_OR_RETURN(own.key, ReadPem(options.key, "key"));
+  PENSTOCK_ASSIGN_OR_RETURN(own.certificate, ReadPem(options.certificate, "certificate"));
+  PENSTOCK_RETURN_IF_ERROR(base::WithContext(CheckIdentity(own, UnixSeconds()), "--certificate"));
   // The server names its authorities to clients, which may choose a certificate by them.
   PENSTOCK_ASSIGN_OR_RETURN(ssl.pem_root_certs, ReadAuthorities(options.client_ca));
-  ssl.pem_key_cert_pairs.push_back({std::move(key), std::move(chain)});
+  if (!options.client_ca.empty()) {
+    const std::string& authorities = ssl.pem_root_certs;
+    absl::Status valid = CheckAuthorities(options.client_ca, authorities, UnixSeconds());
+    if (valid.ok()) valid = CheckSameAuthority(own, options.client_ca, authorities);
+    PENSTOCK_RETURN_IF_ERROR(base::WithContext(valid, "--client-ca"));
+  }
+  ssl.pem_key_cert_pairs.push_back({std::move(own.key), std::move(own.certificate)});
   return grpc::SslServerCredentials(ssl);
 }
 

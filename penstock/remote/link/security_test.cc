@@ -1,5 +1,6 @@
 // Who may use a worker, and what strangers can do to it: nothing, while a session goes on undisturbed.
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -24,6 +25,7 @@
 #include "penstock/remote/link/certificates.h"
 #include "penstock/remote/link/credentials.h"
 #include "penstock/remote/link/frame.h"
+#include "penstock/remote/link/identity.h"
 #include "penstock/remote/link/link_client.h"
 #include "penstock/remote/link/link_server.h"
 #include "penstock/remote/link/listener.h"
@@ -56,6 +58,11 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
+
+std::string BytesIn(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
 
 int ConnectTo(int port) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -233,6 +240,78 @@ TEST_F(LinkSecurity, MakesCertificatesOnce) {
     EXPECT_EQ(info.st_mode & 0777, 0600u);
   }
   EXPECT_TRUE(absl::IsAlreadyExists(MakeCertificates(dir, {"tpu1"})));
+}
+
+// gRPC says these in every handshake, when clients come, and without the name of the file.
+TEST_F(LinkSecurity, SaysAtTheStartWhichCertificateFileIsWrong) {
+  const std::string a = folder_.File("a"), b = folder_.File("b");
+  ASSERT_TRUE(MakeCertificates(a, {"localhost"}).ok());
+  ASSERT_TRUE(MakeCertificates(b, {"localhost"}).ok());
+  const std::string cut = folder_.Write("cut.pem", BytesIn(a + "/server.pem").substr(0, 100), 0600);
+  const std::string half = folder_.Write(
+      "half.pem", BytesIn(a + "/server.pem") + BytesIn(a + "/ca.pem").substr(0, 300), 0600);
+  const std::string turned =
+      folder_.Write("turned.pem", BytesIn(a + "/server.pem") + BytesIn(b + "/ca.pem"), 0600);
+  const std::string cut_key =
+      folder_.Write("cut.key", BytesIn(a + "/server.key").substr(0, 100), 0600);
+  ASSERT_EQ(mkfifo(folder_.File("fifo").c_str(), 0600), 0);
+  const std::string server = a + "/server.pem", key = a + "/server.key";
+  struct Case {
+    std::string certificate, key, client_ca, names, says;
+  };
+  for (const Case& wrong : std::vector<Case>{
+           {cut, key, "", cut, "is damaged or cut short (100 bytes)"},
+           {half, key, "", half, "is damaged or cut short"},
+           {turned, key, "", turned, "has not signed"},
+           {server, cut_key, "", cut_key, "--new-certificates"},
+           {server, b + "/server.key", "", b + "/server.key", "is not the key of " + server},
+           {server, key, cut, cut, "is damaged or cut short"},
+           {server, key, b + "/ca.pem", b + "/ca.pem", "has not signed " + server},
+           {server, key, key, key, "contains no certificate"},
+           {folder_.File("fifo"), key, "", folder_.File("fifo"), "is empty"},
+           {server, a, "", a, "Is a directory"}}) {
+    const absl::Status status =
+        Start({.certificate = wrong.certificate, .key = wrong.key, .client_ca = wrong.client_ca});
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr(wrong.names), HasSubstr(wrong.says)));
+  }
+  EXPECT_TRUE(Start({.certificate = server, .key = key, .client_ca = a + "/ca.pem"}).ok());
+}
+
+TEST_F(LinkSecurity, CertificatesAreValidForATime) {
+  const std::string dir = folder_.File("c");
+  ASSERT_TRUE(MakeCertificates(dir, {"localhost"}).ok());
+  const IdentityFiles server{.certificate_file = dir + "/server.pem",
+                             .certificate = BytesIn(dir + "/server.pem"),
+                             .key_file = dir + "/server.key",
+                             .key = BytesIn(dir + "/server.key")};
+  const std::string ca = BytesIn(dir + "/ca.pem");
+  const int64_t now = std::time(nullptr), day = 24 * 60 * 60;
+  EXPECT_TRUE(CheckIdentity(server, now + 824 * day).ok());
+  EXPECT_THAT(std::string(CheckIdentity(server, now + 826 * day).message()),
+              AllOf(HasSubstr("/server.pem expired on 20"), HasSubstr("--new-certificates")));
+  EXPECT_THAT(std::string(CheckIdentity(server, now - 2 * day).message()),
+              AllOf(HasSubstr("/server.pem is valid only from 20"), HasSubstr("clock")));
+  EXPECT_TRUE(CheckAuthorities("ca.pem", ca, now + 3649 * day).ok());
+  EXPECT_THAT(std::string(CheckAuthorities("ca.pem", ca, now + 3651 * day).message()),
+              HasSubstr("ca.pem expired on 20"));
+}
+
+// A client's own files, with their names, before it connects.
+TEST_F(LinkSecurity, SaysWhichFileOfTheClientIsWrong) {
+  const std::string a = folder_.File("a"), b = folder_.File("b");
+  ASSERT_TRUE(MakeCertificates(a, {"localhost"}).ok());
+  ASSERT_TRUE(MakeCertificates(b, {"localhost"}).ok());
+  const std::string cut = folder_.Write("cut.pem", BytesIn(a + "/ca.pem").substr(0, 100), 0600);
+  const std::string address = "grpcs://127.0.0.1:1";
+  EXPECT_THAT(std::string(DescribeWorker({.address = address, .ca = cut}).status().message()),
+              AllOf(HasSubstr("PENSTOCK_REMOTE_CA"), HasSubstr(cut)));
+  const absl::Status mixed =
+      DescribeWorker(
+          {.address = address, .certificate = a + "/client.pem", .key = b + "/client.key"})
+          .status();
+  EXPECT_THAT(std::string(mixed.message()), HasSubstr(b + "/client.key is not the key of"));
 }
 
 TEST_F(LinkSecurity, ClosesConnectionsThatDoNotSpeakHttp2) {
