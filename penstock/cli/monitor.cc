@@ -110,8 +110,9 @@ class Monitor : public Command {
     const io::HttpResponse response = http.Fetch(std::move(request));
     if (response.outcome == io::HttpResponse::Outcome::kStalled) {
       return absl::DeadlineExceededError(
-          absl::StrCat(address_, " accepts connections but does not answer: it is no monitor, or ",
-                       "its process is stopped"));
+          absl::StrCat(address_,
+                       " does not answer: it is no monitor, its process is stopped, or a "
+                       "firewall drops what is sent; check the address and the process"));
     }
     if (response.outcome != io::HttpResponse::Outcome::kComplete) {
       return absl::UnavailableError(absl::StrCat("no monitor answers at ", address_, ": ",
@@ -123,7 +124,12 @@ class Monitor : public Command {
           absl::StrCat(address_, " answered ", response.status, ": ", response.body));
     }
     auto snapshot = monitor::Snapshot::FromJson(response.body);
-    if (!snapshot.ok()) return base::WithContext(snapshot.status(), address_);
+    if (!snapshot.ok()) {
+      return base::WithContext(snapshot.status(),
+                               absl::StrCat(address_,
+                                            " is another server than a monitor's; check "
+                                            "the port"));
+    }
     return snapshot;
   }
 

@@ -48,7 +48,8 @@ struct RemoteOptions {
   // A connection without traffic for this long gets a keepalive ping, and is closed if there is no reply within the same
   // time again. The reply to a Hello takes half of it at most.
   double keepalive_seconds = 20;
-  // Tells the user about pauses: "connection to tpu1:8470 lost (...), reconnecting", "reconnected after 12 s".
+  // Tells the user about pauses: "waiting for the worker at tpu1:8470, no answer for 6 s; gives up at 14:32:20",
+  // "connection to tpu1:8470 lost (...), reconnecting", "reconnected after 12 s". Called on any thread.
   // Not called any more when the client is destroyed. Default: stderr.
   std::function<void(absl::string_view line)> note = {};
 };

@@ -75,8 +75,9 @@ struct WorkerDescription {
   std::vector<std::string> log_lines;          // the last lines of the worker's log
 };
 
-// Waits at most connect_seconds. UNAVAILABLE: no worker at the address; UNAUTHENTICATED: the credentials;
-// UNIMPLEMENTED: the server there is no worker.
+// Waits at most connect_seconds; after 6 s it tells RemoteOptions::note for what, and until when. UNAVAILABLE: no worker at
+// the address; DEADLINE_EXCEEDED: a server that does not answer; UNAUTHENTICATED: the credentials; UNIMPLEMENTED: the server
+// there is no worker.
 absl::StatusOr<WorkerDescription> DescribeSessions(const RemoteOptions& options);
 
 }  // namespace penstock::remote

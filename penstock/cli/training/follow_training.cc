@@ -36,7 +36,7 @@ absl::StatusOr<remote::TrainingInfo> FollowTraining(const std::string& address,
                                                     FollowUntil until) {
   std::string pending;
   double reached = base::Clock::Real()->Seconds();
-  bool trying = false;
+  bool trying = false, known = false;
   for (;; std::this_thread::sleep_for(kPause)) {
     remote::TrainingRequest request;
     request.mutable_follow()->set_training(training);
@@ -45,7 +45,10 @@ absl::StatusOr<remote::TrainingInfo> FollowTraining(const std::string& address,
         remote::CallTraining({.address = address}, std::move(request));
     const double now = base::Clock::Real()->Seconds();
     if (!reply.ok()) {
-      if (!absl::IsUnavailable(reply.status()) || now - reached >= kPatienceSeconds) {
+      // A worker that has answered before may be stopped for a while.
+      const bool may_come = absl::IsUnavailable(reply.status()) ||
+                            (known && absl::IsDeadlineExceeded(reply.status()));
+      if (!may_come || now - reached >= kPatienceSeconds) {
         return reply.status();
       }
       if (!trying) {
@@ -56,6 +59,7 @@ absl::StatusOr<remote::TrainingInfo> FollowTraining(const std::string& address,
       continue;
     }
     trying = false;
+    known = true;
     reached = now;
     offset = reply->offset();
     if (reply->dropped() > 0) {

@@ -39,8 +39,8 @@ bool AwaitSocket(int fd, short events, double deadline) {
   }
 }
 
-// Not valid: no address of the host accepts a connection.
-io::FileDescriptor ConnectBefore(const HostPort& where, double deadline) {
+// Not valid: no address of the host accepts a connection. `silent`: one of them does not reject it, either.
+io::FileDescriptor ConnectBefore(const HostPort& where, double deadline, bool* silent) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -54,7 +54,11 @@ io::FileDescriptor ConnectBefore(const HostPort& where, double deadline) {
     if (::connect(fd.get(), at->ai_addr, at->ai_addrlen) == 0) return fd;
     int error = errno;
     socklen_t size = sizeof(error);
-    if (error != EINPROGRESS || !AwaitSocket(fd.get(), POLLOUT, deadline)) continue;
+    if (error != EINPROGRESS) continue;
+    if (!AwaitSocket(fd.get(), POLLOUT, deadline)) {
+      *silent = true;
+      continue;
+    }
     if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0) return fd;
   }
   return {};
@@ -62,14 +66,16 @@ io::FileDescriptor ConnectBefore(const HostPort& where, double deadline) {
 
 struct Answer {
   bool connected = false, closed = false;
+  bool silent = false;  // the host does not answer to the connection
   std::string bytes = {};
 };
 
 // Sends the bytes on a new connection, and takes at least the first ones of the answer.
 Answer Ask(const HostPort& where, absl::string_view bytes, double seconds) {
   const double deadline = base::Clock::Real()->Seconds() + seconds;
-  const io::FileDescriptor fd = ConnectBefore(where, deadline);
-  Answer answer{.connected = fd.valid()};
+  Answer answer;
+  const io::FileDescriptor fd = ConnectBefore(where, deadline, &answer.silent);
+  answer.connected = fd.valid();
   if (!fd.valid()) return answer;
   (void)!::send(fd.get(), bytes.data(), bytes.size(),
                 MSG_NOSIGNAL);  // fits into the socket's buffer
@@ -174,10 +180,40 @@ absl::Status ExplainVoice(const Endpoint& endpoint, const std::string& host,
           absl::StrCat(where, ": the server there is no Penstock worker: it answers \"", voice.text,
                        "\"; check the port"));
     case ServerVoice::kClosed:
+    case ServerVoice::kSilent:
+    case ServerVoice::kUnreachable:
     case ServerVoice::kUnknown:
       break;
   }
   return absl::OkStatus();
+}
+
+// Why a server that may be the worker does not answer; empty: what it says does not tell.
+std::string ExplainSilence(const ServerVoice& voice) {
+  switch (voice.kind) {
+    case ServerVoice::kClosed:
+      return "connections are accepted and closed at once: nobody listens behind the tunnel or "
+             "proxy "
+             "there, or the worker's --max-connections is reached";
+    case ServerVoice::kSilent:
+      return "connections are accepted, but the server there says nothing: it is no worker, or its "
+             "process is stopped or its machine overloaded; check the port, and on that machine "
+             "the "
+             "worker's process and its log";
+    case ServerVoice::kUnreachable:
+      return "connections get no answer: the machine is off or overloaded, or a firewall drops "
+             "them; "
+             "check the address, and that the machine and its worker run";
+    case ServerVoice::kHttp2:
+    case ServerVoice::kTls:
+      return "a server listens there, but has not answered: a worker that still opens its devices, "
+             "or is overloaded; see its log, and try again";
+    case ServerVoice::kUnknown:
+    case ServerVoice::kHttp1:
+    case ServerVoice::kOther:
+      break;
+  }
+  return "";
 }
 
 }  // namespace
@@ -185,7 +221,9 @@ absl::Status ExplainVoice(const Endpoint& endpoint, const std::string& host,
 ServerVoice ListenTo(const HostPort& where, double seconds) {
   const Answer plain =
       Ask(where, absl::string_view(kHttp2Preface, sizeof(kHttp2Preface) - 1), seconds);
-  if (!plain.connected) return {};
+  if (!plain.connected) {
+    return {.kind = plain.silent ? ServerVoice::kUnreachable : ServerVoice::kUnknown};
+  }
   const std::string& bytes = plain.bytes;
   if (IsTlsRecord(bytes)) return {.kind = ServerVoice::kTls};
   if (absl::StartsWith(bytes, "HTTP/")) {
@@ -200,17 +238,21 @@ ServerVoice ListenTo(const HostPort& where, double seconds) {
   }
   const Answer secure = Ask(where, ClientHelloBytes(where.host), seconds);
   if (IsTlsRecord(secure.bytes)) return {.kind = ServerVoice::kTls};
-  const bool closed = bytes.empty() && plain.closed && secure.bytes.empty() && secure.closed;
-  return {.kind = closed ? ServerVoice::kClosed : ServerVoice::kUnknown};
+  const bool silent = bytes.empty() && secure.bytes.empty();
+  if (silent && plain.closed && secure.closed) return {.kind = ServerVoice::kClosed};
+  return {.kind = silent && !plain.closed ? ServerVoice::kSilent : ServerVoice::kUnknown};
 }
 
-absl::Status FindOtherServer(const Endpoint& endpoint) {
+absl::Status FindOtherServer(const Endpoint& endpoint, ServerVoice* heard) {
   const absl::StatusOr<HostPort> parts = SplitHostPort(endpoint.target);
   if (!parts.ok() || UsesProxy(endpoint)) return absl::OkStatus();
-  return ExplainVoice(endpoint, parts->host, ListenTo(*parts, kLookSeconds));
+  const ServerVoice voice = ListenTo(*parts, kLookSeconds);
+  if (heard != nullptr) *heard = voice;
+  return ExplainVoice(endpoint, parts->host, voice);
 }
 
-ConnectionFailure ExplainFailure(const Endpoint& endpoint, const absl::Status& error, bool look) {
+ConnectionFailure ExplainFailure(const Endpoint& endpoint, const absl::Status& error, bool look,
+                                 const ServerVoice& heard) {
   const std::string where = absl::StrCat("worker at ", endpoint.target);
   const std::string unreachable = absl::StrCat("cannot reach a ", where);
   const std::string why = absl::StrCat(" (", error.message(), ")");
@@ -248,17 +290,20 @@ ConnectionFailure ExplainFailure(const Endpoint& endpoint, const absl::Status& e
   ConnectionFailure failure{.status = base::WithContext(error, silent ? unreachable : where),
                             .final = IsFinalCode(error.code())};
   if (look && silent && parts.ok() && !UsesProxy(endpoint)) {
-    const ServerVoice voice = ListenTo(*parts, kLookSeconds);
+    const ServerVoice voice =
+        heard.kind == ServerVoice::kUnknown ? ListenTo(*parts, kLookSeconds) : heard;
     if (const absl::Status found = ExplainVoice(endpoint, host, voice); !found.ok()) {
       return {.status = found, .final = true};
     }
-    if (voice.kind == ServerVoice::kClosed) {
-      failure.no_server = true;
-      failure.status = absl::UnavailableError(absl::StrCat(
-          unreachable,
-          ": connections are accepted and closed at once: nobody listens behind the tunnel "
-          "or proxy there, or the worker's --max-connections is reached",
-          why));
+    // A worker that has broken the connection off has answered.
+    const bool listens = voice.kind == ServerVoice::kHttp2 || voice.kind == ServerVoice::kTls;
+    const std::string silence = ExplainSilence(voice);
+    if (!silence.empty() && (!listens || absl::IsDeadlineExceeded(error))) {
+      failure.heard = true;
+      failure.no_server = voice.kind == ServerVoice::kClosed;
+      failure.status =
+          absl::Status(failure.no_server ? absl::StatusCode::kUnavailable : error.code(),
+                       absl::StrCat(unreachable, ": ", silence, why));
     }
   }
   if (IsFailedHandshake(error)) {

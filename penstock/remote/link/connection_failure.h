@@ -17,12 +17,14 @@ namespace penstock::remote {
 // What a server says to the first bytes of HTTP/2, and of TLS.
 struct ServerVoice {
   enum Kind {
-    kUnknown,  // it cannot be reached now, or says nothing
+    kUnknown,  // connections are rejected, or it was not asked
     kHttp2,    // plaintext, as a worker without TLS
     kTls,
     kHttp1,
-    kOther,   // another protocol
-    kClosed,  // it accepts connections, and closes them without a word
+    kOther,       // another protocol
+    kClosed,      // it accepts connections, and closes them without a word
+    kSilent,      // it accepts connections, and says nothing
+    kUnreachable  // nothing answers to connections
   } kind = kUnknown;
   std::string text = {};  // kHttp1, kOther: the first line, printable
 };
@@ -31,7 +33,8 @@ ServerVoice ListenTo(const HostPort& where, double seconds);
 
 // Whether ListenTo finds a server that cannot be the worker: INVALID_ARGUMENT, UNIMPLEMENTED. OK: nothing explains why
 // it does not answer. For a connection that has had no answer for kLookAfterSeconds: an HTTP server may wait for more.
-absl::Status FindOtherServer(const Endpoint& endpoint);
+// `heard`: what it says.
+absl::Status FindOtherServer(const Endpoint& endpoint, ServerVoice* heard = nullptr);
 inline constexpr double kLookAfterSeconds = 2;
 
 struct ConnectionFailure {
@@ -39,9 +42,11 @@ struct ConnectionFailure {
   bool final = false;   // another attempt ends in the same way
   bool no_server =
       false;  // no server listens there; a worker may be starting, so a few attempts are worthwhile
+  bool heard = false;  // explained by what the server says, or that it says nothing
 };
 // Explains the failure of a connection or call. With `look`, one that gRPC does not explain makes a connection of its
-// own (ListenTo), which may take some seconds.
-ConnectionFailure ExplainFailure(const Endpoint& endpoint, const absl::Status& error, bool look);
+// own (ListenTo), which may take some seconds, unless that was done before (`heard`).
+ConnectionFailure ExplainFailure(const Endpoint& endpoint, const absl::Status& error, bool look,
+                                 const ServerVoice& heard = {});
 
 }  // namespace penstock::remote

@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include <grpcpp/create_channel.h>
@@ -34,6 +35,7 @@
 #include "penstock/remote/link/grpc_log.h"
 #include "penstock/remote/link/polling_threads.h"
 #include "penstock/remote/link/reliable_link.h"
+#include "penstock/remote/link/slow_note.h"
 #include "penstock/remote/link/stream.h"
 #include "penstock/remote/link/version.h"
 
@@ -49,6 +51,8 @@ constexpr double kTerminationSeconds =
 constexpr double kPartForNoServer = 0.25;
 // When the first note about an unreachable worker follows; the next ones after twice that, and so on.
 constexpr double kFirstReminderSeconds = 30;
+// A worker that has not answered for this time is worth a word.
+constexpr double kSlowSeconds = 6;  // more than what a port that rejects connections is tried for
 // A link on which nothing arrives for this number of connections and this time ends.
 constexpr int kFruitlessConnections = 6;
 constexpr double kFruitlessSeconds = 30;
@@ -60,6 +64,28 @@ std::string TimeIn(double seconds) {
   const absl::Time time = absl::Now() + absl::Seconds(seconds);
   return absl::FormatTime(seconds < 12 * 3600 ? "%H:%M" : "%Y-%m-%d %H:%M", time,
                           absl::LocalTimeZone());
+}
+
+// The same with seconds, for a short wait.
+std::string ExactTimeIn(double seconds) {
+  return absl::FormatTime("%H:%M:%S", absl::Now() + absl::Seconds(seconds), absl::LocalTimeZone());
+}
+
+void Tell(const RemoteOptions& options, const std::string& line) {
+  if (options.note) return options.note(line);
+  std::fprintf(stderr, "%s\n", line.c_str());
+}
+
+// What is said of a first connection or a call that takes long.
+std::function<void()> TellsOfWaiting(const RemoteOptions& options) {
+  return [&options] {
+    const std::vector<std::string> parts = absl::StrSplit(options.address, "://");
+    Tell(options,
+         absl::StrFormat("waiting for the worker at %s, no answer for %.0f s; gives up at "
+                         "%s (Ctrl-C ends the wait)",
+                         parts.back(), kSlowSeconds,
+                         ExactTimeIn(std::max(0.0, options.connect_seconds - kSlowSeconds))));
+  };
 }
 
 std::string RandomBytes(size_t count) {
@@ -217,9 +243,11 @@ class ClientSession : public SessionLinks {
         if (again_ == Opening::kAgain || looked || Now() - begin < kLookAfterSeconds) continue;
         looked = true;
         lock.unlock();
-        const absl::Status other = FindOtherServer(endpoint_);
+        ServerVoice heard;
+        const absl::Status other = FindOtherServer(endpoint_, &heard);
         if (!other.ok()) OnGivenUp(other);
         lock.lock();
+        heard_ = std::move(heard);
       }
       if (given_up_) return *given_up_;
       connected_ = 0;
@@ -277,6 +305,12 @@ class ClientSession : public SessionLinks {
     std::lock_guard lock(mutex_);
     hello.set_session(id_);
     return hello;
+  }
+
+  // What the server says to others, if Open has asked.
+  ServerVoice heard() {
+    std::lock_guard lock(mutex_);
+    return heard_;
   }
 
   // Checks the worker's answer, and remembers the session.
@@ -349,10 +383,7 @@ class ClientSession : public SessionLinks {
   }
 
  private:
-  void Note(const std::string& line) {
-    if (options_.note) return options_.note(line);
-    std::fprintf(stderr, "%s\n", line.c_str());
-  }
+  void Note(const std::string& line) { Tell(options_, line); }
 
   void RemindLater(uint64_t outage, double seconds) {
     threads_->After(seconds, [this, outage, seconds] {
@@ -391,6 +422,7 @@ class ClientSession : public SessionLinks {
   double lost_since_ = 0;
   std::optional<absl::Status> given_up_;
   bool opened_ = false;
+  ServerVoice heard_;
   // When the worker was heard last, if it cannot be reached now; else 0. For `patience`.
   const std::shared_ptr<std::atomic<double>> unreachable_since_ =
       std::make_shared<std::atomic<double>>(0);
@@ -562,7 +594,7 @@ void LinkConnector::OnFailed(const absl::Status& error) {
     look = IsFirstLocked() && !first_failure_;
   }
   const PollingThreads::Blocking blocking(session_.threads());
-  ConnectionFailure failure = ExplainFailure(session_.endpoint(), error, look);
+  ConnectionFailure failure = ExplainFailure(session_.endpoint(), error, look, session_.heard());
   if (failure.final) return session_.OnGivenUp(failure.status);
   if (look) {
     std::lock_guard lock(mutex_);
@@ -577,8 +609,10 @@ void LinkConnector::TryLater(const absl::Status& error, const ConnectionFailure&
   const double elapsed = Now() - since_;
   backoff_ = backoff_ == 0 ? kFirstBackoffSeconds : std::min(backoff_ * 2, kLongestBackoffSeconds);
   const double wait = backoff_ * std::uniform_real_distribution<double>(0.8, 1.2)(jitter_);
-  const bool closed = first_failure_ && first_failure_->no_server && !failure.no_server;
-  const ConnectionFailure& explained = closed ? *first_failure_ : failure;
+  // The first failure was looked at.
+  const bool first =
+      first_failure_ && (first_failure_->no_server || first_failure_->heard) && !failure.no_server;
+  const ConnectionFailure& explained = first ? *first_failure_ : failure;
   const double limit =
       limit_seconds_ * (IsFirstLocked() && explained.no_server ? kPartForNoServer : 1);
   // A program that was asked to end has some 30 s, and something better to do with them than to wait.
@@ -604,6 +638,8 @@ void LinkConnector::TryLater(const absl::Status& error, const ConnectionFailure&
 absl::StatusOr<std::unique_ptr<SessionLinks>> ConnectLinks(const RemoteOptions& options,
                                                            const DeviceClient::Receivers& receivers,
                                                            Opening opening) {
+  std::optional<SlowNote> slow;  // one that is opened again has said that it waits
+  if (opening == Opening::kFirst) slow.emplace(kSlowSeconds, TellsOfWaiting(options));
   PENSTOCK_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(options.address));
   if (opening == Opening::kFirst) {
     PENSTOCK_ASSIGN_OR_RETURN(const HostPort where, SplitHostPort(endpoint.target));
@@ -643,17 +679,18 @@ absl::StatusOr<std::string> CallUnary(const RemoteOptions& options, const Endpoi
   call->Finish(&answer, &status, nullptr);
   void* tag;
   bool ok;
+  ServerVoice heard;
   const auto look_after = std::chrono::system_clock::now() +
                           std::chrono::milliseconds(static_cast<int64_t>(kLookAfterSeconds * 1e3));
   if (queue.AsyncNext(&tag, &ok, look_after) == grpc::CompletionQueue::TIMEOUT) {
-    const absl::Status other = FindOtherServer(endpoint);
+    const absl::Status other = FindOtherServer(endpoint, &heard);
     if (!other.ok()) context.TryCancel();
     queue.Next(&tag, &ok);
     if (!other.ok()) return other;
   }
   queue.Shutdown();
   while (queue.Next(&tag, &ok)) continue;
-  if (!status.ok()) return ExplainFailure(endpoint, FromGrpc(status), /*look=*/true).status;
+  if (!status.ok()) return ExplainFailure(endpoint, FromGrpc(status), /*look=*/true, heard).status;
   std::string reply;
   for (const Slice& part : SlicesOf(answer)) {
     reply.append(reinterpret_cast<const char*>(part.data), part.size);
@@ -668,6 +705,7 @@ absl::Status MalformedReply(const Endpoint& endpoint) {
 }  // namespace
 
 absl::StatusOr<DescribeReply> DescribeWorker(const RemoteOptions& options) {
+  const SlowNote slow(kSlowSeconds, TellsOfWaiting(options));
   PENSTOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(options.address));
   PENSTOCK_ASSIGN_OR_RETURN(const std::string bytes,
                             CallUnary(options, endpoint, kDescribeMethod, ""));
@@ -677,6 +715,7 @@ absl::StatusOr<DescribeReply> DescribeWorker(const RemoteOptions& options) {
 }
 
 absl::StatusOr<TrainingReply> CallTraining(const RemoteOptions& options, TrainingRequest request) {
+  const SlowNote slow(kSlowSeconds, TellsOfWaiting(options));
   PENSTOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(options.address));
   char host[256] = {};
   if (gethostname(host, sizeof(host) - 1) == 0) request.set_host(host);

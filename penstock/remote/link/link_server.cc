@@ -266,7 +266,9 @@ absl::StatusOr<Peer> LinkServer::Impl::Identify(const grpc::ServerContextBase& c
     }
     if (!EqualInConstantTime(absl::string_view(it->second.data(), it->second.size()),
                              absl::StrCat("Bearer ", options_.token))) {
-      return absl::UnauthenticatedError("wrong bearer token");
+      return absl::UnauthenticatedError(
+          "wrong bearer token: the file of PENSTOCK_REMOTE_TOKEN_FILE must contain the token with "
+          "which the worker was started (--token-file)");
     }
     peer.identity = "token";
     return peer;

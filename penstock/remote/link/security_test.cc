@@ -648,7 +648,10 @@ class OtherServer {
   ~OtherServer() {
     shutdown(socket_, SHUT_RDWR);
     acceptor_.join();
+    // gRPC keeps a connection for a while on which no answer has come.
+    for (const int fd : connections_) shutdown(fd, SHUT_RDWR);
     for (std::thread& thread : threads_) thread.join();
+    for (const int fd : connections_) close(fd);
     close(socket_);
   }
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
@@ -656,6 +659,7 @@ class OtherServer {
  private:
   void Serve() {
     for (int fd; (fd = accept(socket_, nullptr, nullptr)) >= 0;) {
+      connections_.push_back(fd);
       threads_.emplace_back([this, fd] { Answer(fd); });
     }
   }
@@ -667,12 +671,41 @@ class OtherServer {
       shutdown(fd, SHUT_WR);
     }
     while (recv(fd, bytes, sizeof(bytes), 0) > 0) continue;
-    close(fd);
   }
   const std::string answer_, answers_only_;
   int socket_ = -1, port_ = 0;
   std::thread acceptor_;
+  std::vector<int> connections_;
   std::vector<std::thread> threads_;  // one for each connection
+};
+
+// A port whose backlog is full: the kernel drops what asks for further connections.
+class FullBacklog {
+ public:
+  FullBacklog() : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address);
+    auto* const raw = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(socket_, raw, size), 0);
+    EXPECT_EQ(listen(socket_, 0), 0);
+    EXPECT_EQ(getsockname(socket_, raw, &size), 0);
+    port_ = ntohs(address.sin_port);
+    for (int i = 0; i < 4; ++i) {
+      waiting_.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      (void)!connect(waiting_.back(), raw, size);
+    }
+  }
+  ~FullBacklog() {
+    for (const int fd : waiting_) close(fd);
+    close(socket_);
+  }
+  std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+ private:
+  int socket_ = -1, port_ = 0;
+  std::vector<int> waiting_;
 };
 
 // The message, if it comes at once, for sessions and for single calls.
@@ -702,6 +735,37 @@ TEST_F(LinkSecurity, SaysThatASilentHttpServerIsNoWorker) {
   const absl::Status status =
       Open({.address = "grpcs://" + http.address(), .connect_seconds = kForever}).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("it answers \"HTTP/1.1 400 Bad Request\""));
+}
+
+// A server that accepts connections and says nothing, and a host that does not answer to them: a word after some seconds,
+// and at the end one sentence.
+TEST_F(LinkSecurity, SaysThatAServerDoesNotAnswer) {
+  OtherServer silent("", /*answers_only=*/"nothing that begins like this");
+  FullBacklog full;
+  struct Case {
+    std::string address, says;
+  };
+  std::vector<std::future<void>> asked;  // all at once, since each takes some seconds
+  for (const Case& it : {Case{silent.address(), "the server there says nothing"},
+                         Case{full.address(), "connections get no answer"}}) {
+    for (const bool session : {false, true}) {
+      asked.push_back(std::async(std::launch::async, [it, session] {
+        LogLines notes;
+        RemoteOptions options{.address = "grpc://" + it.address, .connect_seconds = 9};
+        options.note = notes.function();
+        Session receivers;
+        const DeviceClient::Receivers both{.control = &receivers.control, .bulk = &receivers.bulk};
+        const absl::Status status =
+            session ? ConnectLinks(options, both).status() : DescribeWorker(options).status();
+        EXPECT_THAT(std::string(status.message()),
+                    AllOf(HasSubstr("cannot reach a worker at " + it.address), HasSubstr(it.says)));
+        ASSERT_EQ(notes.lines().size(), 1u);
+        EXPECT_THAT(notes.lines()[0], AllOf(HasSubstr("waiting for the worker at " + it.address),
+                                            HasSubstr("gives up at"), HasSubstr("Ctrl-C")));
+      }));
+    }
+  }
+  for (auto& each : asked) each.get();
 }
 
 TEST_F(LinkSecurity, SaysWhichSideSpeaksTls) {
