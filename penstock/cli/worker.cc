@@ -18,11 +18,14 @@
 #include "penstock/monitor/server.h"
 #include "penstock/monitor/worker_monitor.h"
 #include "penstock/remote/link/certificates.h"
+#include "penstock/remote/link/slow_note.h"
 #include "penstock/remote/worker/supervisor.h"
 #include "penstock/remote/worker/worker_log.h"
 
 namespace penstock::cli {
 namespace {
+
+constexpr double kEndSeconds = 10;  // to free what sessions have, after they had --drain
 
 // Blocks SIGTERM and SIGINT in the threads that start from now on, and receives them in one of its own:
 // the first drains the worker, the second ends it at once, the third has the default action.
@@ -146,6 +149,14 @@ class WorkerServer : public Command {
     std::printf("worker: %s\n", worker->Summary().c_str());
     std::fflush(stdout);
     worker->Wait();
+    // A compile that lasts for longer, and cannot be interrupted, ends with the process, as do the trainings.
+    const remote::SlowNote limit(kEndSeconds, [&worker] {
+      worker->LogEnd(", while a client's program was still compiled or executed");
+      std::fflush(nullptr);
+      std::_Exit(0);
+    });
+    watch = nullptr;
+    worker->End();
     return absl::OkStatus();
   }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -127,6 +128,9 @@ class TakeOverOfTrainingsTest : public testing::Test {
       dynamic_cast<train::ActivityHost*>(training_.get())->SetTraining(step, 1, 1);
       training_->FreeMemory(training_->devices()[0]);  // a request goes with it
     }
+    Compile();
+  }
+  void Compile() {
     compile_ = std::async(std::launch::async, [client = training_] {
       ir::Program program;
       program.name = "eval_step";
@@ -177,6 +181,54 @@ TEST_F(TakeOverOfTrainingsTest, WaitsUntilTheCompileHasEndedAndTheTrainingHasSav
   EXPECT_THAT(Info().end(), HasSubstr("saved a checkpoint and stopped"));
   // Each was told once, however often the client has asked.
   EXPECT_EQ(notes_.lines().size(), 2u);
+}
+
+// The session of a client elsewhere, not of a training: what it compiles cannot be interrupted.
+TEST_F(TakeOverOfTrainingsTest, SaysWhatASessionStillCompiles) {
+  Start();
+  training_ = *OpenRemoteClient(Options());
+  Compile();
+  std::future<absl::Status> taken = TakeOver();
+  EXPECT_THAT(
+      notes_.WaitFor("gives up at "),
+      AllOf(HasSubstr("the devices are not free yet: session "),
+            HasSubstr("still compiles eval_step, which cannot be interrupted, and ends then")));
+  // The client that compiles knows at once.
+  EXPECT_THAT(std::string(compile_.get().message()), HasSubstr("was taken over by"));
+  compiler_->Release();
+  EXPECT_EQ(taken.get(), absl::OkStatus());
+  EXPECT_EQ(notes_.lines().size(), 1u);
+}
+
+TEST_F(TakeOverOfTrainingsTest, GivesUpASessionThatCompilesForTooLong) {
+  Start({.compile_seconds = 0});
+  training_ = *OpenRemoteClient(Options());
+  Compile();
+  EXPECT_THAT(std::string(TakeOver().get().message()),
+              AllOf(HasSubstr("still compiles eval_step"), HasSubstr("start it again")));
+  const absl::Status another = OpenRemoteClient(Options()).status();
+  EXPECT_THAT(std::string(another.message()),
+              AllOf(HasSubstr("are in use by session "), HasSubstr(" was taken over by ")));
+}
+
+// A process that ends without waiting for a compile has said in its log that it ends by request.
+TEST_F(TakeOverOfTrainingsTest, LogsItsEndOnceWhileAClientCompiles) {
+  Start();
+  training_ = *OpenRemoteClient(Options());
+  Compile();
+  worker_->Stop("SIGTERM");
+  worker_->LogEnd(", while a client's program was compiled");
+  const auto log = [&] {
+    std::ifstream file(folder_ + "/log");
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const size_t end = log().find(" ended: SIGTERM, while a client's program was compiled\n");
+  EXPECT_NE(end, std::string::npos);
+  compiler_->Release();
+  compile_.wait();
+  training_ = nullptr;
+  worker_->End();
+  EXPECT_EQ(log().find(" ended: ", end + 1), std::string::npos);
 }
 
 TEST_F(TakeOverOfTrainingsTest, KillsTheFirstCompileAtOnce) {

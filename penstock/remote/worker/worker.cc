@@ -73,9 +73,18 @@ absl::Status Worker::Impl::Start() {
   return absl::OkStatus();
 }
 
-Worker::Impl::~Impl() {
+Worker::Impl::~Impl() { End(); }
+
+void Worker::Impl::End() {
   watch_ = nullptr;
-  server_ = nullptr;  // ends all sessions; afterwards nothing calls this object but trainings
+  std::unique_ptr<base::ThreadPool> taking_over;
+  {
+    const std::lock_guard<std::mutex> lock(taking_over_mutex_);
+    if (std::exchange(ends_, true)) return;
+    taking_over = std::move(taking_over_);
+  }
+  taking_over = nullptr;  // its tasks use the server
+  server_ = nullptr;      // ends all sessions; afterwards nothing calls this object but trainings
   std::unique_ptr<base::ThreadPool> ending;
   std::shared_ptr<LinkServer> training_server;
   {
@@ -86,7 +95,17 @@ Worker::Impl::~Impl() {
   ending = nullptr;
   training_server = nullptr;
   trainings_ = nullptr;  // their records stay: the next run resumes them
-  if (log_ != nullptr && ready_) log_->End(end_reason_.empty() ? "by request" : end_reason_);
+  LogEnd("");
+}
+
+void Worker::Impl::LogEnd(absl::string_view more) {
+  if (log_ == nullptr || !ready_ || logged_end_.exchange(true)) return;
+  std::string reason;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    reason = end_reason_.empty() ? "by request" : end_reason_;
+  }
+  log_->End(absl::StrCat(reason, more));
 }
 
 std::string Worker::Impl::Summary() const {
@@ -205,5 +224,7 @@ DescribeReply Worker::Describe() const { return impl_->Describe(Peer()); }
 void Worker::Drain(const std::string& reason) { impl_->Drain(reason); }
 void Worker::Stop(const std::string& reason) { impl_->Stop(reason); }
 void Worker::Wait() { impl_->Wait(); }
+void Worker::End() { impl_->End(); }
+void Worker::LogEnd(absl::string_view more) { impl_->LogEnd(more); }
 
 }  // namespace penstock::remote

@@ -85,6 +85,11 @@ class Worker {
   // Wait returns at once, and the destructor ends the sessions that are left with `reason`.
   void Stop(const std::string& reason);
   void Wait();
+  // What the destructor does, which waits for executions and for compiles: these may take many minutes, and cannot be
+  // interrupted.
+  void End();
+  // Notes in the log that the worker ends by request, and `more`, for a process that ends without waiting for End.
+  void LogEnd(absl::string_view more);
 
  private:
   class Impl;

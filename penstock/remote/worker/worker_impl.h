@@ -6,6 +6,7 @@
 //   worker_description.cc   the description that monitors and clients read
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -49,6 +50,8 @@ class Worker::Impl : public LinkServerHandler {
   void Drain(const std::string& reason);
   void Stop(const std::string& reason);
   void Wait();
+  void End();
+  void LogEnd(absl::string_view more);
 
   // ---- LinkServerHandler ----
 
@@ -89,6 +92,13 @@ class Worker::Impl : public LinkServerHandler {
   // ---- worker_sessions.cc ----
 
   absl::StatusOr<SessionTable::Admitted> Admit(const SessionClaim& claim);
+  // Ends sessions of clients elsewhere, all at once. OK: they have ended. TakeOverWaits: not yet, since what runs there, a
+  // compile above all, cannot be interrupted, and the client asks again; UNAVAILABLE: that takes too long.
+  absl::Status TakeOverSessions(const std::vector<std::string>& ids, const SessionClaim& claim);
+  absl::Status BeginToEnd(const std::string& id, const SessionClaim& claim);
+  absl::Status WhyNotEnded(const std::string& id) const;
+  // An error of the table, with who takes over meanwhile.
+  absl::Status WithEnding(const absl::Status& status);
   absl::StatusOr<OpenedSession> AddSession(std::shared_ptr<Session> session, const std::string& id,
                                            const std::vector<int>& devices);
   std::shared_ptr<Session> Find(const std::string& id);
@@ -161,6 +171,7 @@ class Worker::Impl : public LinkServerHandler {
   const std::string host_;
   const double started_ = base::Clock::Real()->Seconds();
   std::unique_ptr<WorkerLog> log_;
+  std::atomic<bool> logged_end_ = false;
   // Set before ready_.
   std::shared_ptr<runtime::Client> client_;
   WorkerInfo client_info_;
@@ -178,6 +189,10 @@ class Worker::Impl : public LinkServerHandler {
   std::unique_ptr<Trainings> trainings_;
   TakeOvers take_overs_{options_.take_over};
 
+  std::mutex taking_over_mutex_;
+  std::unique_ptr<base::ThreadPool> taking_over_;  // ends sessions that are taken over
+  bool ends_ = false;  // the destructor has begun; guarded by taking_over_mutex_
+
   // Guards the following. No call to the server while it is held; of the table only Contains and Remove, which call
   // nothing.
   std::mutex mutex_;
@@ -185,6 +200,12 @@ class Worker::Impl : public LinkServerHandler {
   bool ready_ = false, stopped_ = false;
   absl::Status failure_;
   std::map<std::string, std::shared_ptr<Session>> sessions_;
+  // Sessions that are being taken over: since when, what was compiled then, by whom.
+  struct Ending {
+    double since = 0;
+    std::string compiling, by;
+  };
+  std::map<std::string, Ending> ending_sessions_;
   std::optional<std::chrono::steady_clock::time_point> drain_deadline_;
   std::string drain_reason_, end_reason_;
 };

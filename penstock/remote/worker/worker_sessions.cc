@@ -13,6 +13,10 @@ namespace penstock::remote {
 namespace {
 
 constexpr int kTakeOverTries = 4;  // others may come in between
+constexpr int kTakeOverThreads = 4;
+constexpr std::chrono::seconds kAnswerTime(
+    1);                              // how long a client that takes over waits for an answer
+constexpr size_t kMaxProgram = 100;  // characters of a program's name
 
 }  // namespace
 
@@ -30,7 +34,8 @@ std::string Worker::Impl::NameOf(const SessionClaim& claim) {
 absl::StatusOr<SessionTable::Admitted> Worker::Impl::Admit(const SessionClaim& claim) {
   for (int i = 0; i < kTakeOverTries; ++i) {
     absl::StatusOr<SessionTable::Admitted> admitted = table_->Admit(claim);
-    if (!admitted.ok() || admitted->ends.empty()) return admitted;
+    if (!admitted.ok()) return WithEnding(admitted.status());
+    if (admitted->ends.empty()) return admitted;
     std::vector<std::string> trainings, sessions;
     for (const std::string& id : admitted->ends) {
       const bool training = trainings_ != nullptr && trainings_->IsRunning(id);
@@ -38,17 +43,95 @@ absl::StatusOr<SessionTable::Admitted> Worker::Impl::Admit(const SessionClaim& c
     }
     // First, since they may need longer than this client waits for an answer.
     PENSTOCK_RETURN_IF_ERROR(TakeOverTrainings(trainings, claim));
-    for (const std::string& id : sessions) {
-      log_->ClientLine(absl::StrCat("session ", ShortId(id), " is taken over by ", NameOf(claim)));
-      PENSTOCK_RETURN_IF_ERROR(server_->EndSession(
-          id, absl::AbortedError(absl::StrCat("session ", ShortId(id), " was taken over by ",
-                                              NameOf(claim), " (--take-over)"))));
-      // One that is not opened yet has no SessionEnded; AddSession rejects it then.
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (sessions_.find(id) == sessions_.end()) table_->Remove(id);
-    }
+    PENSTOCK_RETURN_IF_ERROR(TakeOverSessions(sessions, claim));
   }
   return absl::AbortedError("other clients took the devices meanwhile; try again");
+}
+
+// The client whose session it was may ask again before that has ended.
+absl::Status Worker::Impl::WithEnding(const absl::Status& status) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!absl::IsFailedPrecondition(status) || ending_sessions_.empty()) return status;
+  const auto& [id, ending] = *ending_sessions_.begin();
+  return absl::Status(status.code(), absl::StrCat(status.message(), "; session ", ShortId(id),
+                                                  " was taken over by ", ending.by,
+                                                  " and ends when its programs have"));
+}
+
+absl::Status Worker::Impl::TakeOverSessions(const std::vector<std::string>& ids,
+                                            const SessionClaim& claim) {
+  for (const std::string& id : ids) PENSTOCK_RETURN_IF_ERROR(BeginToEnd(id, claim));
+  const auto answer = Now() + kAnswerTime;
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (const std::string& id : ids) {
+    const auto ended = [&] { return ending_sessions_.find(id) == ending_sessions_.end(); };
+    if (!changed_.wait_until(lock, answer, ended)) return WhyNotEnded(id);
+  }
+  return absl::OkStatus();
+}
+
+// In the background, since a compile may take many minutes.
+absl::Status Worker::Impl::BeginToEnd(const std::string& id, const SessionClaim& claim) {
+  const std::string compiling = ActivityOf(id).compiling;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const double now = base::Clock::Real()->Seconds();
+    if (!ending_sessions_.emplace(id, Ending{now, compiling, NameOf(claim)}).second)
+      return absl::OkStatus();
+  }
+  log_->ClientLine(absl::StrCat("session ", ShortId(id), " is taken over by ", NameOf(claim)));
+  const auto end =
+      [this, id,
+       reason = absl::AbortedError(absl::StrCat("session ", ShortId(id), " was taken over by ",
+                                                NameOf(claim), " (--take-over)"))] {
+        server_->EndSession(id, reason).IgnoreError();
+        {
+          // One that is not opened yet has no SessionEnded; AddSession rejects it then.
+          const std::lock_guard<std::mutex> lock(mutex_);
+          if (sessions_.find(id) == sessions_.end()) table_->Remove(id);
+          ending_sessions_.erase(id);
+        }
+        changed_.notify_all();
+      };
+  absl::Status status = absl::UnavailableError("the worker ends");
+  const std::lock_guard<std::mutex> lock(taking_over_mutex_);
+  if (!ends_) {
+    status = absl::OkStatus();
+    if (taking_over_ == nullptr) {
+      absl::StatusOr<std::unique_ptr<base::ThreadPool>> pool =
+          base::ThreadPool::Make(kTakeOverThreads, "take_over");
+      status = pool.status();
+      if (pool.ok()) taking_over_ = *std::move(pool);
+    }
+  }
+  if (status.ok()) {
+    taking_over_->Schedule(end);
+    return status;
+  }
+  const std::lock_guard<std::mutex> sessions(mutex_);
+  ending_sessions_.erase(id);
+  return status;
+}
+
+absl::Status Worker::Impl::WhyNotEnded(const std::string& id) const {
+  const auto found = ending_sessions_.find(id);
+  if (found == ending_sessions_.end()) return absl::OkStatus();
+  const double now = base::Clock::Real()->UnixSeconds();
+  const double seconds = base::Clock::Real()->Seconds() - found->second.since;
+  const double left = options_.take_over.compile_seconds - seconds;
+  const std::string does =
+      found->second.compiling.empty()
+          ? "still runs what it began"
+          : absl::StrCat("still compiles ", Printable(found->second.compiling, kMaxProgram),
+                         ", which cannot be interrupted");
+  if (left > 0) {
+    return TakeOverWaits(absl::StrCat("session ", ShortId(id), " ", does,
+                                      ", and ends then; gives up at ",
+                                      LegibleTime(now + left, now)));
+  }
+  return absl::UnavailableError(absl::StrCat(
+      "session ", ShortId(id), " was asked to end ", LegibleSeconds(seconds), " ago, but ", does,
+      "; wait, or end the worker there (SIGTERM) and start it again"));
 }
 
 // ---- Sessions ----
