@@ -81,6 +81,7 @@ Trainings::~Trainings() {
                          [](const auto& entry) { return entry.second.running == nullptr; });
     });
     threads.swap(done_);
+    SaveUnsavedLocked();
   }
   for (std::thread& thread : threads) thread.join();
 }
@@ -174,7 +175,7 @@ void Trainings::Ended(const std::string& id, const TrainingEnd& end) {
     const std::lock_guard<std::mutex> lock(mutex_);
     // The worker ends and has killed it: its next run goes on with it.
     finished = !closing_;
-    if (finished) SetEndedLocked(entries_[id].record, end);
+    if (finished) SetEndedLocked(entries_[id], end);
     record = entries_[id].record;
   }
   if (finished && options_.on_ended) options_.on_ended(record);
@@ -191,16 +192,28 @@ void Trainings::GiveUp(const std::string& id, const std::string& why) {
   const auto found = entries_.find(id);
   if (found == entries_.end()) return;
   Say(*OutputLocked(found->second), why);
-  SetEndedLocked(found->second.record, {.exit_code = 1, .words = why});
+  SetEndedLocked(found->second, {.exit_code = 1, .words = why});
 }
 
-void Trainings::SetEndedLocked(TrainingRecord& record, const TrainingEnd& end) {
+void Trainings::SetEndedLocked(Entry& entry, const TrainingEnd& end) {
+  TrainingRecord& record = entry.record;
   record.ended = true;
   record.exit_code = end.exit_code;
   record.end = end.words;
   record.ended_unix_seconds = UnixSeconds();
-  // Without the record the next run of the worker would start it again, which finds that nothing is left to do.
-  SaveTrainingRecord(FolderOf(record.id), record).IgnoreError();
+  SaveLocked(entry).IgnoreError();  // tried again later
+}
+
+absl::Status Trainings::SaveLocked(Entry& entry) const {
+  const absl::Status saved = SaveTrainingRecord(FolderOf(entry.record.id), entry.record);
+  entry.unsaved = !saved.ok();
+  return saved;
+}
+
+void Trainings::SaveUnsavedLocked() const {
+  for (auto& [id, entry] : entries_) {
+    if (entry.unsaved) SaveLocked(entry).IgnoreError();
+  }
 }
 
 void Trainings::SessionOpened(const std::string& id) {
@@ -236,7 +249,11 @@ absl::Status Trainings::StopOrKill(const std::string& id, bool again) {
   if (entry.record.stopping && !again) return absl::OkStatus();
   entry.running->process.Signal(entry.record.stopping ? SIGKILL : SIGTERM);
   entry.record.stopping = true;
-  return SaveTrainingRecord(FolderOf(id), entry.record);
+  return base::WithContext(
+      SaveLocked(entry),
+      absl::StrCat("training ", ShortId(id),
+                   " is asked to stop, but that could not be noted, so a "
+                   "worker that is started again before there is room would go on with it"));
 }
 
 bool Trainings::AwaitEnd(const std::string& id, double seconds) {
@@ -317,6 +334,7 @@ std::vector<TrainingInfo> Trainings::List() const {
   std::vector<TrainingInfo> out;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    SaveUnsavedLocked();
     for (auto& [id, entry] : entries_) out.push_back(InfoLocked(entry));
   }
   std::sort(out.begin(), out.end(), [](const TrainingInfo& a, const TrainingInfo& b) {

@@ -94,6 +94,7 @@ class Trainings {
     TrainingRecord record;
     std::unique_ptr<Running> running;  // null: it has no process
     std::shared_ptr<TrainingOutput> output = nullptr;
+    bool unsaved = false;  // the record could not be written
   };
 
   explicit Trainings(TrainingsOptions options) : options_(std::move(options)) {}
@@ -104,7 +105,10 @@ class Trainings {
   absl::Status StopOrKill(const std::string& id, bool again);
   void Run(const std::string& id, TrainingProcess* process);
   void Ended(const std::string& id, const TrainingEnd& end);
-  void SetEndedLocked(TrainingRecord& record, const TrainingEnd& end);
+  void SetEndedLocked(Entry& entry, const TrainingEnd& end);
+  absl::Status SaveLocked(Entry& entry) const;
+  // Writes what could not be written before: the next run would go on with trainings that were stopped.
+  void SaveUnsavedLocked() const;
   Entry* FindLocked(absl::string_view short_id) const;
   TrainingInfo InfoLocked(Entry& entry) const;
   void RemoveOldLocked();

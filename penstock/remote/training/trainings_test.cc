@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include <sys/resource.h>
 
 namespace penstock::remote {
 namespace trainings_test {
@@ -149,6 +150,28 @@ TEST_F(TrainingsTest, StopsBySigtermAndThenBySigkill) {
 }
 
 // A take-over after `attach --stop` must not cut the save short.
+// A disk that is full when a training is stopped (the limit of a file's size stands for it): the next run of the worker
+// must not go on with the training.
+TEST_F(TrainingsTest, NotesAStopWhenThereIsRoomAgain) {
+  const std::string id =
+      Start('f', "trap 'exit 75' TERM; echo ready; while :; do sleep 0.01; done");
+  AwaitOutput(id, "ready\n");
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit full = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  const absl::Status stopped = trainings_->Stop(id);
+  EXPECT_TRUE(trainings_->AwaitEnd(id, 100));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(std::string(stopped.message()),
+              HasSubstr("is asked to stop, but that could not be noted"));
+  Open();
+  EXPECT_TRUE(trainings_->Unfinished().empty());
+  EXPECT_EQ(AwaitEnd(id).training().exit_code(), 75);
+}
+
 TEST_F(TrainingsTest, AsksOnceAndKillsWithAReason) {
   const std::string id = Start('a', "trap 'echo asked' TERM; echo ready; while :; do :; done");
   AwaitOutput(id, "ready");
