@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks references in pages and comments: links to files and headings, and names of source files.
+"""Checks references in pages and comments: links to files and headings, names of pages and of source files.
 
 Usage: links.py ROOT
 """
@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+PAGE = re.compile(r"(?<![\w./-])docs/(?:[a-z]+/)*[\w-]+\.md")
 SOURCE = re.compile(r"(?<![\w./*<-])((?:[a-z][a-z0-9_]*/)+[a-z0-9_]+\.(?:h|cc|py))(?![\w*])")
 # Files of other projects, identified as such by the surrounding sentence.
 FOREIGN = ("absl/", "nlohmann/", "xla/", "gtest/", "gmock/", "arrow/", "sys/", "net/", "CLI/", "google/", "tensorflow/",
@@ -44,6 +45,14 @@ def broken_links(root, page, text):
             yield f"{page}: the link ({target}) leads to no heading of {name or page}"
 
 
+def missing_pages(root, page, text):
+    """Pages that a sentence names without a link."""
+    for line_number, line in enumerate(text.splitlines(), 1):
+        for name in PAGE.findall(line):
+            if not os.path.exists(f"{root}/{name}"):
+                yield f"{page}:{line_number}: there is no page {name}"
+
+
 def comments(text):
     return "\n".join(line.partition("//")[2] if "//" in line else "" for line in text.splitlines())
 
@@ -73,6 +82,7 @@ def main():
             text = file.read()
         if page.endswith(".md"):
             errors += broken_links(root, page, text)
+            errors += missing_pages(root, page, text)
             errors += missing_sources(root, page, text)
         else:
             errors += missing_sources(root, page, comments(text))
