@@ -17,6 +17,7 @@
 #include "penstock/base/status.h"
 #include "penstock/cli/config_file.h"
 #include "penstock/cli/legible.h"
+#include "penstock/cli/usage_error.h"
 #include "penstock/io/uri.h"
 #include "penstock/nn/names.h"
 
@@ -239,6 +240,60 @@ void CommandLine::SetVersion(std::string (*text)()) {
   app_->set_version_flag("--version", text, "Print the version, its commit and the plugins found");
 }
 
+namespace {
+
+std::vector<const CLI::App*> Commands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+// The innermost command that the arguments name, or the program.
+struct NamedCommand {
+  const CLI::App* app;
+  std::string name;  // "penstock bench data"
+  size_t first = 0;  // argument after it
+};
+NamedCommand FindCommand(const CLI::App& root, absl::Span<const std::string> arguments) {
+  NamedCommand named{.app = &root, .name = root.get_name()};
+  for (bool found = true; found && named.first < arguments.size();) {
+    found = false;
+    for (const CLI::App* sub : Commands(*named.app)) {
+      if (sub->get_name() != arguments[named.first]) continue;
+      named.app = sub;
+      absl::StrAppend(&named.name, " ", sub->get_name());
+      ++named.first;
+      found = true;
+      break;
+    }
+  }
+  return named;
+}
+
+// CLI11's error in plain words.
+std::string UsageError(const CLI::ParseError& error, const CLI::App& root,
+                       const std::vector<std::string>& arguments) {
+  const NamedCommand named = FindCommand(root, arguments);
+  if (std::vector<std::string> names; !Commands(*named.app).empty()) {
+    for (const CLI::App* sub : Commands(*named.app)) names.push_back(sub->get_name());
+    const bool has_word = named.first < arguments.size();
+    return NoCommandError(named.name, has_word ? arguments[named.first] : "", names);
+  }
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : named.app->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    for (size_t i = named.first; i < arguments.size() && arguments[i] != "--"; ++i) {
+      const std::string option = arguments[i].substr(0, arguments[i].find('='));
+      if (!absl::StartsWith(option, "--") || named.app->get_option_no_throw(option) != nullptr)
+        continue;
+      return NoOptionError(named.name, option, names);
+    }
+  }
+  return NumberOfValuesError(error.what());
+}
+
+}  // namespace
+
 std::optional<int> CommandLine::Parse(int argc, const char* const* argv) {
   std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (const absl::Status status = AddConfig(arguments); !status.ok()) {
@@ -248,7 +303,10 @@ std::optional<int> CommandLine::Parse(int argc, const char* const* argv) {
   try {
     app_->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::ParseError& e) {
-    return app_->exit(e) == 0 ? 0 : kWrongUsage;
+    if (e.get_exit_code() == 0) return app_->exit(e);  // prints the help or the version
+    std::fprintf(stderr, "%s\nRun with --help for more information.\n",
+                 Legible(UsageError(e, *app_, arguments)).c_str());
+    return kWrongUsage;
   }
   return std::nullopt;
 }
@@ -264,7 +322,7 @@ void AddOptions(const CLI::App& app, const Options::AllInfos& infos, const std::
                       ? known->second
                       : OptionInfo{.command = command, .name = option->get_name()});
   }
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* sub : Commands(app)) {
     AddOptions(*sub, infos, command.empty() ? sub->get_name() : command + " " + sub->get_name(),
                out);
   }
@@ -324,20 +382,10 @@ absl::StatusOr<std::vector<std::string>> ToArguments(const ConfigEntry& entry, b
 }  // namespace
 
 absl::Status CommandLine::AddConfig(std::vector<std::string>& arguments) const {
-  const CLI::App* app = app_.get();
-  size_t first = 0;  // argument after the command's name
-  for (bool found = true; found && first < arguments.size();) {
-    found = false;
-    for (const CLI::App* sub : app->get_subcommands([](const CLI::App*) { return true; })) {
-      if (sub->get_name() != arguments[first]) continue;
-      app = sub;
-      found = true;
-      ++first;
-      break;
-    }
-  }
+  const NamedCommand named = FindCommand(*app_, arguments);
+  const CLI::App* const app = named.app;
   if (app->get_option_no_throw(kConfig) == nullptr) return absl::OkStatus();
-  const std::vector<std::string> given(arguments.begin() + static_cast<int64_t>(first),
+  const std::vector<std::string> given(arguments.begin() + static_cast<int64_t>(named.first),
                                        arguments.end());
   const std::string uri = ConfigOf(given);
   if (uri.empty()) return absl::OkStatus();
@@ -378,7 +426,8 @@ absl::Status CommandLine::Parse(const std::vector<std::string>& arguments) {
   try {
     app_->parse(std::vector<std::string>(all.rbegin(), all.rend()));
   } catch (const CLI::ParseError& e) {
-    return absl::InvalidArgumentError(absl::StrCat(app_->get_description(), ": ", e.what()));
+    return absl::InvalidArgumentError(
+        absl::StrCat(app_->get_description(), ": ", UsageError(e, *app_, all)));
   }
   return absl::OkStatus();
 }

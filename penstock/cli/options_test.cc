@@ -188,5 +188,26 @@ TEST(AllOptionsOfAllCommands, NameOptionValueAndRangeInErrors) {
               AllOf(HasSubstr("--profile-steps"), HasSubstr("'20-10' is not FIRST-LAST")));
 }
 
+TEST(CommandLineErrors, SayWhatWouldBeRight) {
+  const auto error = [](const Strings& line) {
+    return std::string(CheckArguments(line).message());
+  };
+  EXPECT_THAT(error({}), HasSubstr("penstock needs a command: pack, reshard, "));
+  EXPECT_THAT(error({"trian", "--data", "d"}),
+              HasSubstr("'trian' is not a command of penstock; the commands are pack, reshard, "));
+  EXPECT_THAT(error({"bench"}), HasSubstr("penstock bench needs a command: data"));
+  EXPECT_THAT(error({"bench", "shards"}),
+              HasSubstr("'shards' is not a command of penstock bench; the commands are data"));
+  EXPECT_THAT(error({"train", "--data", "d", "--epoch=5"}),
+              HasSubstr("--epoch is not an option of penstock train; the most similar are "
+                        "'--epochs'"));
+  EXPECT_THAT(error({"devices", "cpu"}), HasSubstr("cpu"));
+  EXPECT_THAT(error({"pack", "p", "--out", "a", "--out", "b"}),
+              HasSubstr("--out: takes 1 value, but has 2; give the option once"));
+  EXPECT_THAT(error({"pack", "p", "--out", "a", "--size", "8"}),
+              HasSubstr("--size: takes 2 values, but has 1"));
+  EXPECT_THAT(error({"pack", "p", "--out"}), HasSubstr("--out: the value is missing"));
+}
+
 }  // namespace options_test
 }  // namespace penstock::cli
