@@ -130,6 +130,7 @@ class Train : public Command {
     if (transfer_.pretrained() && preprocessing.mode != models::PreprocessMode::kNone) {
       facts.image.channels = 3;
     }
+    PENSTOCK_RETURN_IF_ERROR(augmentation_.CheckChannels(facts.image.channels));
     PENSTOCK_RETURN_IF_ERROR(CheckBatchFits(shards_.batch_size, facts.image));
     PENSTOCK_ASSIGN_OR_RETURN(nn::Network network, MakeNetwork(facts, preprocessing.mode));
     keras::Model model(std::move(network));
@@ -351,8 +352,7 @@ class Train : public Command {
     const bool cached = !transfer_.features_folder().empty();
     std::fprintf(
         stderr, "resuming from the checkpoint of step %lld in %s%s\n",
-        static_cast<long long>(*step),
-        io::DisplayName(io::JoinPath(checkpoints_.folder(), stage)).c_str(),
+        static_cast<long long>(*step), io::DisplayName(checkpoints_.FolderOf(stage)).c_str(),
         transfer_.pretrained() && !cached ? ", which replaces the weights of --weights" : "");
     return second_has_begun;
   }

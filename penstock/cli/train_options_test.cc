@@ -254,6 +254,9 @@ class TrainOptionsTest : public testing::CommandFixture {
            for (const char* name : {"mixup", "cutmix"})
              EXPECT_NE(History({"--augment", name}), base);
            EXPECT_THAT(Error({"--augment", "flip", "abacus"}), HasSubstr("abacus"));
+           EXPECT_THAT(Error({"--augment", "flip", "color"}),
+                       HasSubstr("--augment color changes colors, but the images of --data are "
+                                 "grayscale"));
          }},
         {"--weights",
          [this, base] {
@@ -407,8 +410,10 @@ class TrainOptionsTest : public testing::CommandFixture {
         {"--checkpoints",
          [this] {
            const Json first = History({"--checkpoints", Path("run")});
-           EXPECT_EQ(
-               History({"--checkpoints", Path("run"), "--epochs", "3", "--steps", "6"}).size(), 3u);
+           const CommandResult resumed =
+               Run({"--checkpoints", Path("run"), "--epochs", "3", "--steps", "6"});
+           EXPECT_THAT(resumed.err, HasSubstr("checkpoint of step 6 in " + Path("run") + "\n"));
+           EXPECT_EQ(Json::parse(resumed.out)["epochs"].size(), 3u);
            EXPECT_EQ(first.size(), 2u);
          }},
         {"--checkpoint-every",

@@ -208,9 +208,10 @@ auto WithDescription(const save::Weights& file, Read read)
     -> decltype(read(std::declval<const Json&>())) {
   const auto found = file.metadata.find(kModelMetadata);
   if (found == file.metadata.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the file holds weights but no description of a model (metadata '",
-                     kModelMetadata, "'); build the model and use LoadWeights"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the file holds weights but no description of a model (metadata '", kModelMetadata,
+        "'); build the model and use LoadWeights, or "
+        "choose a file of Model::Save or `penstock train --save`"));
   }
   try {
     PENSTOCK_ASSIGN_OR_RETURN(const Json description, nn::ParseModelJson(found->second));

@@ -89,6 +89,12 @@ absl::Status Augmentation::Check() const {
   return absl::OkStatus();
 }
 
+absl::Status Augmentation::CheckChannels(int channels) const {
+  if (channels == 3 || !Has("color")) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--augment color changes colors, but the images of --data are grayscale; leave out color");
+}
+
 std::vector<nn::Layer> Augmentation::Layers() const {
   std::vector<nn::Layer> layers;
   for (const auto& row : kLayers) {

@@ -17,6 +17,8 @@ class Augmentation {
   void Describe(Options& options);
   // Checks the names, before any slow work.
   absl::Status Check() const;
+  // Checks that images with this number of channels can be changed so.
+  absl::Status CheckChannels(int channels) const;
   // Layers that change single images with values from 0 to 255, in the order of application.
   std::vector<nn::Layer> Layers() const;
   // Mixtures of the images of a batch.

@@ -37,6 +37,8 @@ class Checkpoints {
 
   // The folder; empty: no checkpoints.
   const std::string& folder() const { return folder_; }
+  // The folder of a stage of the training; empty: there is one stage.
+  std::string FolderOf(absl::string_view stage) const;
   // Step of the newest complete checkpoint of a stage; nullopt: none.
   absl::StatusOr<std::optional<int64_t>> NewestStep(absl::string_view stage) const;
   // The callback of a stage of the training, with checkpoints in a folder of that name; empty:
@@ -45,7 +47,6 @@ class Checkpoints {
 
  private:
   absl::StatusOr<train::CheckpointOptions> Frequency() const;
-  std::string FolderOf(absl::string_view stage) const;
   train::CheckpointHost* Host() const;
 
   std::string folder_, every_, place_ = "client";
