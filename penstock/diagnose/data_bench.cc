@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 #include "penstock/base/status.h"
 #include "penstock/io/write_check.h"
@@ -81,7 +82,7 @@ class DataBencher {
 
   absl::Status Rung(size_t i) {
     const diagnose::Rung& rung = bench_.pipeline.rungs[i];
-    Report(rung.name);
+    Report(absl::StripPrefix(rung.name, "and "));
     MeasureOptions options = Options();
     const bool last = i + 1 == bench_.pipeline.rungs.size();
     if (last && options_.target > 0) {

@@ -54,6 +54,7 @@ TEST_F(DiagnoseTest, DiagnosesPipelineAndReportsFindings) {
   const auto found = DiagnosePipeline({.data = {Shards()}, .batch_size = 4}, options);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_THAT(messages, Contains("measuring storage ..."));
+  EXPECT_THAT(messages, Contains("measuring decode ..."));
   EXPECT_EQ(found->measured.pipeline.rungs.size(), 3u);
   EXPECT_EQ(found->measured.pipeline.decoded, (image::Size{16, 16}));
   EXPECT_EQ(found->symptoms.target, 1e9);
