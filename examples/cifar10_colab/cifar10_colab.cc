@@ -138,10 +138,11 @@ absl::Status TrainTheKerasWay(const Settings& settings, int replicas) {
        .loss = keras::SparseCategoricalCrossentropy({.from_logits = true}),
        .metrics = {"accuracy"}}));
   const data::Dataset train = Images(settings, true).Batch(settings.batch * replicas);
+  std::printf("keras, %d replicas: %d epochs\n", replicas, settings.epochs);
   for (int epoch = 1; epoch <= settings.epochs; ++epoch) {
     const Stopwatch stopwatch;
     PENSTOCK_RETURN_IF_ERROR(
-        model.Fit(train, {.epochs = epoch, .verbose = 0, .initial_epoch = epoch - 1}).status());
+        model.Fit(train, {.epochs = epoch, .initial_epoch = epoch - 1}).status());
     std::printf("keras, %d replicas: epoch %d took %.2f s\n", replicas, epoch, stopwatch.Seconds());
   }
   PENSTOCK_ASSIGN_OR_RETURN(
@@ -214,6 +215,8 @@ absl::Status TrainTheEstimatorWay(const Settings& settings, int replicas) {
     int epoch_ = 0;
     std::unique_ptr<Stopwatch> stopwatch_;
   };
+  std::printf("estimator, %d replicas: %d epochs of %lld steps, each one run of the device\n",
+              replicas, settings.epochs, static_cast<long long>(steps));
   PENSTOCK_RETURN_IF_ERROR(estimator.Train(
       [&](const Params& params) {
         return Images(settings, true).Repeat().Batch(params["batch_size"]);

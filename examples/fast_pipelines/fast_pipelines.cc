@@ -14,6 +14,7 @@
 #include "penstock/image/encode.h"
 #include "penstock/image/image.h"
 #include "penstock/io/file_system.h"
+#include "penstock/io/write_check.h"
 #include "penstock/pack/pack.h"
 
 using namespace penstock;
@@ -71,6 +72,7 @@ absl::Status DrawNine(const data::Dataset& batches, const std::string& file) {
 }
 
 absl::Status Run(const std::string& photos, const std::string& out, const std::string& nine) {
+  PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFile(*io::FileSystem::Default(), nine));
   PENSTOCK_ASSIGN_OR_RETURN(const pack::Packed packed,
                             pack::ImageFolder({.images = {photos}}, {.out = out, .shards = 4}));
   std::printf("%lld images of %zu classes in %zu shards\n", static_cast<long long>(packed.records),

@@ -7,7 +7,8 @@
 //       --test 'gs://bucket/test/*.tfrec' --weights xception_weights.h5 --out flowers
 //       --device tpu --replicas 8
 //
-// Credentials of a private bucket are those of gcloud (Application Default Credentials); see
+// Records have the features `image` and `class`, as `penstock pack` writes them; those of --test have
+// `id` instead of `class`. Credentials of a private bucket are those of gcloud (Application Default Credentials); see
 // docs/guide/files.md. Written to --out: flowers.safetensors, submission.csv, confusion.csv, and
 // while it trains checkpoints/, from which a run that was killed continues.
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
@@ -26,8 +28,11 @@
 #include "penstock/io/uri.h"
 #include "penstock/keras/keras.h"
 #include "penstock/models/models.h"
+#include "penstock/save/save.h"
 
 using namespace penstock;
+
+constexpr int64_t kMaxNumber = 1 << 20;
 
 struct Options {
   std::map<std::string, std::string> values = {{"train", ""},      {"valid", ""},
@@ -217,14 +222,35 @@ absl::Status Submit(const Options& options, keras::Model& model) {
                        io::JoinPath(options.Text("out"), "submission.csv"), csv);
 }
 
+// Hours of training are not lost at a destination that cannot be written.
+absl::Status CheckDestinations(const Options& options, const std::string& file) {
+  io::FileSystem& fs = *io::FileSystem::Default();
+  PENSTOCK_RETURN_IF_ERROR(save::CheckWeightsDestination(fs, file, /*with_metadata=*/true));
+  if (options.Text("copy").empty()) return absl::OkStatus();
+  return save::CheckWeightsDestination(fs, options.Text("copy"), /*with_metadata=*/true);
+}
+
+// Nor at images that cannot be read; those for the submission come last.
+absl::Status CheckImages(const Options& options) {
+  for (const char* set : {"train", "valid", "test"}) {
+    PENSTOCK_ASSIGN_OR_RETURN(const auto iterator, Images(options, set, false).MakeIterator());
+    base::NamedArrays batch;
+    PENSTOCK_ASSIGN_OR_RETURN(const bool any, iterator->Next(&batch));
+    if (!any) return absl::InvalidArgumentError(absl::StrCat("--", set, " has no images"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Run(const Options& options) {
+  const std::string file = io::JoinPath(options.Text("out"), "flowers.safetensors");
+  PENSTOCK_RETURN_IF_ERROR(CheckDestinations(options, file));
   PENSTOCK_ASSIGN_OR_RETURN(
       const auto client,
       runtime::OpenClient({.device = options.Text("device"),
                            .cpu_devices = static_cast<int>(options.Number("replicas"))}));
   PENSTOCK_ASSIGN_OR_RETURN(keras::Model model, MakeModel(options, client));
+  PENSTOCK_RETURN_IF_ERROR(CheckImages(options));
   PENSTOCK_RETURN_IF_ERROR(Train(options, model, client).status());
-  const std::string file = io::JoinPath(options.Text("out"), "flowers.safetensors");
   PENSTOCK_RETURN_IF_ERROR(model.Save(file));
   if (!options.Text("copy").empty()) PENSTOCK_RETURN_IF_ERROR(model.Save(options.Text("copy")));
   PENSTOCK_RETURN_IF_ERROR(Validate(options, model));
@@ -249,18 +275,17 @@ int Usage(const Options& options) {
 int main(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; i += 2) {
-    const std::string word = argv[i];
-    const auto at = options.values.find(word.substr(word.find_first_not_of('-')));
-    if (word.rfind("--", 0) != 0 || at == options.values.end() || i + 1 == argc) {
-      return Usage(options);
-    }
+    absl::string_view word = argv[i];
+    if (!absl::ConsumePrefix(&word, "--") || i + 1 == argc) return Usage(options);
+    const auto at = options.values.find(std::string(word));
+    if (at == options.values.end()) return Usage(options);
     at->second = argv[i + 1];
   }
   for (const char* name : {"train", "valid", "test"}) {
     if (options.Text(name).empty()) return Usage(options);
   }
   for (const char* name : {"replicas", "size", "classes", "batch-size", "epochs"}) {
-    if (options.Number(name) < 1) return Usage(options);
+    if (options.Number(name) < 1 || options.Number(name) > kMaxNumber) return Usage(options);
   }
   if (options.Number("steps-per-execution") < 0) return Usage(options);
   const absl::Status status = Run(options);

@@ -3,16 +3,18 @@
 //
 //   dump_flowers 'shards/*.tfrec' flowers.npz --size 192
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include "absl/strings/numbers.h"
 
 #include "penstock/base/available_memory.h"
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
 #include "penstock/formats/npy.h"
 #include "penstock/io/file_system.h"
+#include "penstock/io/write_check.h"
 
 using namespace penstock;
 
@@ -42,6 +44,7 @@ absl::Status CheckFits(int64_t bytes, int64_t limit, int64_t images) {
 }
 
 absl::Status Run(const std::string& shards, const std::string& file, int size) {
+  PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFile(*io::FileSystem::Default(), file));
   const data::Dataset images =
       data::Dataset::FromTfRecords({shards})
           .ParseExample({.features = {{.name = "image", .dtype = base::DType::kString},
@@ -72,8 +75,8 @@ absl::Status Run(const std::string& shards, const std::string& file, int size) {
 
 int main(int argc, char** argv) {
   int size = 192;
-  if (argc == 5 && std::string(argv[3]) == "--size") size = std::atoi(argv[4]);
-  if ((argc != 3 && argc != 5) || size <= 0) {
+  const bool has_size = argc == 5 && std::string(argv[3]) == "--size";
+  if ((argc != 3 && !has_size) || (has_size && !absl::SimpleAtoi(argv[4], &size)) || size <= 0) {
     std::fprintf(stderr, "usage: dump_flowers SHARDS FLOWERS.npz [--size PIXELS]\n");
     return 2;
   }

@@ -36,23 +36,39 @@ struct Flowers {
   int64_t count = 0, height = 0, width = 0, classes = 0;
 };
 
-// Reads the classes only; of the images one row.
+absl::Status CheckColumns(const std::string& file, const data::ElementSpec& spec) {
+  const int image = spec.Find("image"), label = spec.Find("class");
+  if (image >= 0 && spec[image].dtype == base::DType::kU8 && spec[image].shape.rank() == 3 &&
+      spec[image].shape.dim(2) == 3 && label >= 0 && spec[label].dtype == base::DType::kI64 &&
+      spec[label].shape.rank() == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      file +
+      " must have the arrays image, uint8 [count,height,width,3], and "
+      "class, int64 [count]; its rows are " +
+      spec.ToString());
+}
+
+// Reads the classes only; the shape of the images is known without them.
 absl::StatusOr<Flowers> Describe(const std::string& file) {
+  const data::Dataset rows = data::Dataset::FromNpy(file);
+  PENSTOCK_RETURN_IF_ERROR(rows.status());
+  PENSTOCK_RETURN_IF_ERROR(CheckColumns(file, rows.spec()));
+  const base::Shape& image = rows.spec()[rows.spec().Find("image")].shape;
+  Flowers flowers{.height = image.dim(0), .width = image.dim(1)};
   PENSTOCK_ASSIGN_OR_RETURN(
       const auto iterator,
-      data::Dataset::FromNpy(file, {.select = {"image", "class"}}).Batch(1024).MakeIterator());
-  Flowers flowers;
+      data::Dataset::FromNpy(file, {.select = {"class"}}).Batch(1024).MakeIterator());
   for (base::NamedArrays batch;;) {
     PENSTOCK_ASSIGN_OR_RETURN(const bool more, iterator->Next(&batch));
     if (!more) break;
-    const base::Array& images = *batch.Find("image");
-    flowers.count += images.dim(0);
-    flowers.height = images.dim(1);
-    flowers.width = images.dim(2);
+    flowers.count += batch.Find("class")->dim(0);
     for (const int64_t label : batch.Find("class")->values<int64_t>()) {
       flowers.classes = std::max(flowers.classes, label + 1);
     }
   }
+  if (flowers.count == 0) return absl::InvalidArgumentError(file + " has no images");
   return flowers;
 }
 
@@ -89,8 +105,9 @@ absl::Status Run(const Options& options) {
   PENSTOCK_ASSIGN_OR_RETURN(
       const auto client,
       runtime::OpenClient({.device = options.device, .cpu_devices = options.replicas}));
+  const int64_t each = (options.batch_size + options.replicas - 1) / options.replicas;
   std::printf("%d replicas on %s, %lld images each\n", options.replicas, client->platform().c_str(),
-              static_cast<long long>(options.batch_size / options.replicas));
+              static_cast<long long>(each));
   keras::Model model = Network(flowers);
   PENSTOCK_RETURN_IF_ERROR(
       model.Compile({.optimizer = keras::Adam({.learning_rate = 0.01}),

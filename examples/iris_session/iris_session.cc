@@ -31,11 +31,23 @@ struct Iris {
   Array test_x, test_y;
 };
 
+// FromCsv finds the types of the columns by what they contain.
+absl::Status CheckColumns(const std::string& file, const penstock::data::ElementSpec& spec) {
+  bool right = spec.size() == 5 && spec[4].dtype == DType::kI64;
+  for (int c = 0; right && c < 4; ++c) right = spec[c].dtype == DType::kF32;
+  if (right) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      file + " must have four measurements and the number of the class in each row, but has " +
+      spec.ToString());
+}
+
 absl::StatusOr<Iris> ReadIris(const std::string& file) {
   using penstock::data::Dataset;
   // The header is "150,4,setosa,versicolor,virginica": columns are used by position here.
-  const Dataset rows = Dataset::FromCsv({file}).Batch(150);
-  PENSTOCK_ASSIGN_OR_RETURN(const auto iterator, rows.MakeIterator());
+  const Dataset rows = Dataset::FromCsv({file});
+  PENSTOCK_RETURN_IF_ERROR(rows.status());
+  PENSTOCK_RETURN_IF_ERROR(CheckColumns(file, rows.spec()));
+  PENSTOCK_ASSIGN_OR_RETURN(const auto iterator, rows.Batch(150).MakeIterator());
   penstock::base::NamedArrays all;
   PENSTOCK_ASSIGN_OR_RETURN(const bool any, iterator->Next(&all));
   if (!any) return absl::InvalidArgumentError(file + " is empty");
@@ -45,6 +57,10 @@ absl::StatusOr<Iris> ReadIris(const std::string& file) {
   // Standardized: minus the mean, divided by the standard deviation.
   std::array<double, 4> mean{}, deviation{};
   const int64_t rows_read = all[0].second.dim(0);
+  if (rows_read < 2 * kShards) {
+    return absl::InvalidArgumentError(file + " has " + std::to_string(rows_read) +
+                                      " flowers, too few to train on eight shards");
+  }
   for (size_t c = 0; c < 4; ++c) {
     double squares = 0;
     for (const float value : all[c].second.values<float>()) {

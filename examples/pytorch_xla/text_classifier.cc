@@ -18,6 +18,8 @@
 
 #include "penstock/base/status.h"
 #include "penstock/data/dataset.h"
+#include "penstock/io/file_system.h"
+#include "penstock/io/write_check.h"
 #include "penstock/lazy/torch.h"
 
 namespace torch = penstock::lazy;
@@ -28,6 +30,7 @@ using penstock::base::Array;
 using penstock::base::DType;
 
 constexpr int64_t kLength = 32;  // tokens of a text
+constexpr int64_t kMaxClasses = 10000;
 constexpr int64_t kPadding = 0, kUnknown = 1;
 
 struct Options {
@@ -59,6 +62,11 @@ absl::StatusOr<Texts> ReadTexts(const std::string& file) {
     const absl::string_view text = row.Find("text")->data<absl::string_view>()[0];
     texts.words.push_back(absl::StrSplit(absl::AsciiStrToLower(text), ' ', absl::SkipEmpty()));
     texts.labels.push_back(row.Find("label")->item<int64_t>());
+    if (texts.labels.back() < 0 || texts.labels.back() >= kMaxClasses) {
+      return absl::InvalidArgumentError(
+          file + ": a label is " + std::to_string(texts.labels.back()) +
+          "; labels are numbers from 0 to " + std::to_string(kMaxClasses - 1));
+    }
     texts.classes = std::max(texts.classes, texts.labels.back() + 1);
     for (const std::string& word : texts.words.back()) {
       texts.vocabulary.emplace(word, 2 + static_cast<int64_t>(texts.vocabulary.size()));
@@ -176,13 +184,26 @@ absl::Status TrainReplica(const Options& options, const Texts& texts) {
       scheduler.step();
     }
     PENSTOCK_RETURN_IF_ERROR(batches.status());
-    if (!loss.defined()) return absl::InvalidArgumentError("an epoch has no batch");
+    if (!loss.defined()) {
+      return absl::InvalidArgumentError(
+          "there are fewer texts than --nprocs times --batch-size; reduce one of them");
+    }
     PENSTOCK_ASSIGN_OR_RETURN(const double last, loss.item<double>());
     PENSTOCK_ASSIGN_OR_RETURN(const double accuracy, Accuracy(model, test_loader, device));
     xm::master_print("epoch", epoch + 1, "loss", last, "held-out accuracy", accuracy);
   }
   if (options.save.empty()) return absl::OkStatus();
   return torch::xser::save(model.state_dict(), options.save);
+}
+
+absl::Status Run(const Options& options) {
+  using penstock::io::FileSystem;
+  if (!options.save.empty()) {  // before the training whose weights it will hold
+    PENSTOCK_RETURN_IF_ERROR(penstock::io::CheckWritableFile(*FileSystem::Default(), options.save));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const Texts texts, ReadTexts(options.file));
+  return torch::xmp::spawn([&](int) { return TrainReplica(options, texts); },
+                           {.nprocs = options.nprocs, .device = options.device});
 }
 
 int Usage() {
@@ -219,12 +240,7 @@ bool Parse(int argc, char** argv, Options& options) {
 int main(int argc, char** argv) {
   Options options;
   if (!Parse(argc, argv, options)) return Usage();
-  absl::StatusOr<Texts> texts = ReadTexts(options.file);
-  absl::Status status = texts.status();
-  if (status.ok()) {
-    status = torch::xmp::spawn([&](int) { return TrainReplica(options, *texts); },
-                               {.nprocs = options.nprocs, .device = options.device});
-  }
+  const absl::Status status = Run(options);
   if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
 }

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/base/random.h"
+#include "penstock/formats/npy.h"
 #include "penstock/image/image.h"
 #include "penstock/io/file_system.h"
 #include "penstock/io/testing/canned_server.h"
@@ -50,8 +51,11 @@ class ExamplesTest : public ::testing::Test {
 
   // Runs a program of examples/; `arguments` are a shell's words. Returns what it printed.
   std::string Run(absl::string_view program, const std::string& arguments, int expected_exit = 0) {
-    const std::string command = absl::StrCat("cd ", folder_, " && ", PENSTOCK_EXAMPLES, "/",
-                                             program, " ", arguments, " 2>&1");
+    return RunCommand(absl::StrCat(PENSTOCK_EXAMPLES, "/", program, " ", arguments), expected_exit);
+  }
+
+  std::string RunCommand(const std::string& line, int expected_exit) {
+    const std::string command = absl::StrCat("cd ", folder_, " && ", line, " 2>&1");
     std::string output;
     FILE* pipe = popen(command.c_str(), "r");
     if (pipe == nullptr) return "popen failed";
@@ -89,6 +93,15 @@ TEST_F(ExamplesTest, FlowersWithoutCloudStorageSaysWhatIsWrong) {
   EXPECT_THAT(Run("train_flowers", "missing.npz", 1), HasSubstr("missing.npz"));
   EXPECT_THAT(Run("train_flowers", "missing.npz --access often", 1), HasSubstr("often"));
   EXPECT_THAT(Run("train_flowers", "missing.npz --replicas none", 2), HasSubstr("usage"));
+  EXPECT_THAT(Run("dump_flowers", "'*.tfrec' flowers.npz --size 9999999999999", 2),
+              HasSubstr("usage"));
+  EXPECT_THAT(Run("dump_flowers", "'*.tfrec' /dev/full", 1), HasSubstr("/dev/full"));
+  // Arrays of other types than dump_flowers writes.
+  ASSERT_OK(formats::WriteNpz(*io::FileSystem::Default(), Path("floats.npz"),
+                              {{"image", base::Array::Zeros(base::DType::kF32, {2, 4, 4, 3})},
+                               {"class", base::Array::Zeros(base::DType::kI64, {2})}}));
+  EXPECT_THAT(Run("train_flowers", "floats.npz", 1),
+              AllOf(HasSubstr("must have the arrays image, uint8"), HasSubstr("float32[4,4,3]")));
 }
 
 TEST_F(ExamplesTest, FastPipelinesPacksIntoAStore) {
@@ -127,6 +140,20 @@ TEST_F(ExamplesTest, FlowersKaggleWritesASubmission) {
   EXPECT_THAT(Read(Path("out/confusion.csv")), ContainsRegex("^[0-9]+,[0-9]+\n[0-9]+,[0-9]+\n$"));
   EXPECT_GT(Read(copy).size(), 1000u);
   EXPECT_THAT(Run("flowers_kaggle", "--train x", 2), HasSubstr("usage"));
+  for (const char* wrong : {"--", "---- x", "-- x"}) {
+    EXPECT_THAT(Run("flowers_kaggle", wrong, 2), HasSubstr("usage"));
+  }
+  // Before the training: where the model goes, and what the submission needs.
+  const auto error = [&](const std::string& more) {
+    const std::string train = io::JoinPath(bucket, "train/*.tfrec");
+    return Run("flowers_kaggle",
+               absl::StrCat("--train '", train, "' --valid '", train, "' --test '", train,
+                            "' --model mobilenet_v2 --size 32 --classes 2 --out other ", more),
+               1);
+  };
+  EXPECT_THAT(error("--copy out/submission.csv/x.safetensors"),
+              AllOf(HasSubstr("x.safetensors"), Not(HasSubstr("loss"))));
+  EXPECT_THAT(error(""), AllOf(HasSubstr("feature 'id' is missing"), Not(HasSubstr("loss"))));
 }
 
 // What a service with other keys answers to a request.
@@ -236,7 +263,30 @@ TEST_F(ExamplesTest, IrisSessionRecognizesHeldOutFlowers) {
   EXPECT_THAT(output, ContainsRegex("eight shards: (9[5-9]|100)\\.[0-9] %"));
   EXPECT_THAT(output, HasSubstr("8 shards on 8 devices"));
   EXPECT_THAT(Run("iris_session", "missing.csv", 1), HasSubstr("missing.csv"));
+  ASSERT_OK(io::WriteFile(*io::FileSystem::Default(), Path("other.csv"), "a,b\n1,2\n"));
+  EXPECT_THAT(Run("iris_session", "other.csv", 1),
+              HasSubstr("other.csv must have four measurements"));
+  ASSERT_OK(
+      io::WriteFile(*io::FileSystem::Default(), Path("few.csv"), "a,b,c,d,e\n5.1,3.5,1.4,0.2,0\n"));
+  EXPECT_THAT(Run("iris_session", "few.csv", 1), HasSubstr("few.csv has 1 flowers"));
   EXPECT_THAT(Run("iris_session", iris + " --target moon", 1), HasSubstr("moon"));
+}
+
+// The devices of a worker are listed before the data is read.
+TEST_F(ExamplesTest, Cifar10ColabListsTheDevicesOfAnAddress) {
+  ASSERT_OK(io::WriteFile(*io::FileSystem::Default(), Path("script"), R"(
+coproc worker { exec $1/penstock worker --device cpu --cpu-devices 8 --listen 127.0.0.1:0; }
+pid=$worker_PID
+read -r line <&"${worker[0]}"
+address=$(sed 's/.*listening on \([^,]*\),.*/\1/' <<< "$line")
+$1/cifar10_colab --tpu "grpc://$address" --train none --test none
+code=$?
+kill $pid
+wait $pid
+exit $code
+)"));
+  EXPECT_THAT(RunCommand("bash script " PENSTOCK_EXAMPLES, 1),
+              AllOf(HasSubstr("device 0: cpu"), HasSubstr("device 7: cpu")));
 }
 
 // Sentences whose label is the group of most of their words.
@@ -266,6 +316,12 @@ TEST_F(ExamplesTest, TextClassifierTrainsOnEightReplicas) {
   EXPECT_NE(saved.arrays.Find("head.weight"), nullptr);
   EXPECT_THAT(Run("text_classifier", "missing.csv", 1), HasSubstr("missing.csv"));
   EXPECT_THAT(Run("text_classifier", "texts.csv --nprocs 0", 2), HasSubstr("usage"));
+  EXPECT_THAT(Run("text_classifier", "texts.csv --save /dev/full", 1), HasSubstr("/dev/full"));
+  EXPECT_THAT(Run("text_classifier", "texts.csv --nprocs 1 --batch-size 1000", 1),
+              HasSubstr("fewer texts than --nprocs times --batch-size"));
+  ASSERT_OK(io::WriteFile(*io::FileSystem::Default(), Path("labels.csv"),
+                          "text,label\ngood,1000000000000\n"));
+  EXPECT_THAT(Run("text_classifier", "labels.csv", 1), HasSubstr("a label is 1000000000000"));
 }
 
 }  // namespace
