@@ -133,62 +133,84 @@ int32_t DeviceFeed::ExamplesOf(int replica) const {
       static_cast<int64_t>(read_.size()) - replica * replica_rows_, 0, replica_rows_));
 }
 
-absl::StatusOr<std::optional<DeviceBatch>> DeviceFeed::Next(int64_t depth, int64_t steps) {
-  PENSTOCK_ASSIGN_OR_RETURN(bool more, Read());
-  if (!more) return std::nullopt;
-  for (size_t i = 0; depth > 1 && i < column_types_.size(); ++i) {
+absl::Status DeviceFeed::CheckDepth(int64_t depth) const {
+  if (depth <= 1) return absl::OkStatus();
+  for (size_t i = 0; i < column_types_.size(); ++i) {
     if (column_types_[i].shape.rank() < base::kMaxRank) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "a stack of column '", columns_.names[i], "' would have more axes than the maximum of ",
         base::kMaxRank, ": leave steps_per_execution at 1"));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DeviceFeed::Stack> DeviceFeed::TakeStack(int64_t depth, int64_t steps) {
   const auto replicas = static_cast<size_t>(num_replicas());
-  DeviceBatch out;
-  out.types = TypesOf(depth);
-  std::vector<Array> numbers;
-  std::vector<std::vector<int32_t>> counts(replicas,
-                                           std::vector<int32_t>(static_cast<size_t>(depth)));
+  Stack stack;
+  const base::Shape shape =
+      depth > 1 ? base::Shape({depth, replica_rows_}) : base::Shape({replica_rows_});
   for (size_t r = 0; r < replicas; ++r) {
-    numbers.push_back(Array::Zeros(base::DType::kI32, depth > 1
-                                                          ? base::Shape({depth, replica_rows_})
-                                                          : base::Shape({replica_rows_})));
+    stack.numbers.push_back(Array::Zeros(base::DType::kI32, shape));
+    stack.counts.emplace_back(static_cast<size_t>(depth));
   }
-  for (out.steps = 0; out.steps < (depth > 1 ? steps : 1); ++out.steps) {
-    if (out.steps > 0) {
-      PENSTOCK_ASSIGN_OR_RETURN(more, Read());
+  for (; stack.steps < (depth > 1 ? steps : 1); ++stack.steps) {
+    if (stack.steps > 0) {
+      PENSTOCK_ASSIGN_OR_RETURN(const bool more, Read());
       if (!more) break;
     }
     for (size_t r = 0; r < replicas; ++r) {
       WriteNumbers(static_cast<int>(r),
-                   numbers[r].mutable_data<int32_t>() + out.steps * replica_rows_);
-      counts[r][static_cast<size_t>(out.steps)] = ExamplesOf(static_cast<int>(r));
+                   stack.numbers[r].mutable_data<int32_t>() + stack.steps * replica_rows_);
+      stack.counts[r][static_cast<size_t>(stack.steps)] = ExamplesOf(static_cast<int>(r));
     }
-    out.examples += static_cast<int64_t>(read_.size());
+    stack.examples += static_cast<int64_t>(read_.size());
     read_.clear();
   }
+  return stack;
+}
+
+int64_t DeviceFeed::BytesOfStep() const {
+  int64_t bytes = 0;
   for (const ir::TensorType& type : column_types_) {
-    out.bytes += type.shape.RowShape().num_elements() * base::ByteWidth(type.dtype) *
-                 replica_rows_ * num_replicas();
+    bytes += type.shape.RowShape().num_elements() * base::ByteWidth(type.dtype) * replica_rows_ *
+             num_replicas();
   }
+  return bytes;
+}
+
+absl::StatusOr<runtime::Buffers> DeviceFeed::Put(const Stack& stack, int64_t depth, size_t r) {
+  std::vector<Array> arrays = {stack.numbers[r]};
+  if (depth > 1) {
+    arrays.push_back(Array::Of<int32_t>({depth}, stack.counts[r]));
+    arrays.push_back(Array::Scalar(static_cast<int32_t>(stack.steps)));
+  } else if (options_.with_labels) {
+    arrays.push_back(Array::Scalar(stack.counts[r][0]));
+  }
+  return client_.PutAll(arrays, devices_[r]);
+}
+
+absl::StatusOr<std::optional<DeviceBatch>> DeviceFeed::Next(int64_t depth, int64_t steps) {
+  PENSTOCK_ASSIGN_OR_RETURN(const bool more, Read());
+  if (!more) return std::nullopt;
+  PENSTOCK_RETURN_IF_ERROR(CheckDepth(depth));
+  PENSTOCK_ASSIGN_OR_RETURN(const Stack stack, TakeStack(depth, steps));
+  DeviceBatch out;
+  out.types = TypesOf(depth);
+  out.steps = stack.steps;
+  out.examples = stack.examples;
+  out.bytes = BytesOfStep();
   const base::Trace::Span span(options_.trace, "gather rows on the devices");
   PENSTOCK_ASSIGN_OR_RETURN(const auto gather,
                             programs_->Get(client_, devices_, column_types_, replica_rows_, depth));
   std::vector<runtime::Buffers> arguments = column_buffers_;
-  std::vector<runtime::Buffers> others(replicas);  // counts, number of steps
-  for (size_t r = 0; r < replicas; ++r) {
-    std::vector<Array> arrays = {numbers[r]};
-    if (depth > 1) {
-      arrays.push_back(Array::Of<int32_t>({depth}, counts[r]));
-      arrays.push_back(Array::Scalar(static_cast<int32_t>(out.steps)));
-    } else if (options_.with_labels) {
-      arrays.push_back(Array::Scalar(counts[r][0]));
-    }
-    PENSTOCK_ASSIGN_OR_RETURN(others[r], client_.PutAll(arrays, devices_[r]));
+  std::vector<runtime::Buffers> others(devices_.size());  // counts, number of steps
+  for (size_t r = 0; r < others.size(); ++r) {
+    PENSTOCK_ASSIGN_OR_RETURN(others[r], Put(stack, depth, r));
     arguments[r].push_back(others[r][0]);
     others[r].erase(others[r].begin());
   }
   PENSTOCK_ASSIGN_OR_RETURN(out.replicas, gather->Execute(arguments));
-  for (size_t r = 0; r < replicas; ++r) {
+  for (size_t r = 0; r < others.size(); ++r) {
     out.replicas[r].insert(out.replicas[r].end(), others[r].begin(), others[r].end());
   }
   return out;

@@ -38,6 +38,14 @@ class DeviceFeed final : public HostFeed {
   void Interrupt() override { iterator_->Interrupt(); }
 
  private:
+  // The rows of one execution: of a batch, or of a stack of `depth` batches.
+  struct Stack {
+    std::vector<base::Array> numbers;          // [replica]: int32 [rows] or [depth, rows]
+    std::vector<std::vector<int32_t>> counts;  // [replica][step]: examples without the padding
+    int64_t steps = 0;                         // at most depth
+    int64_t examples = 0;                      // of all replicas and steps
+  };
+
   int num_replicas() const { return static_cast<int>(devices_.size()); }
   // Reads row numbers into read_ if it is empty; false at the end of the data.
   absl::StatusOr<bool> Read();
@@ -49,6 +57,12 @@ class DeviceFeed final : public HostFeed {
   // Writes the numbers of the rows of replica `replica`, padded with the first one of the batch.
   void WriteNumbers(int replica, int32_t* out) const;
   int32_t ExamplesOf(int replica) const;
+  absl::Status CheckDepth(int64_t depth) const;
+  // Takes what Read has read, and up to steps - 1 batches more.
+  absl::StatusOr<Stack> TakeStack(int64_t depth, int64_t steps);
+  int64_t BytesOfStep() const;
+  // Transfers the row numbers of a replica, then the counts that its step program takes.
+  absl::StatusOr<runtime::Buffers> Put(const Stack& stack, int64_t depth, size_t replica);
 
   const std::unique_ptr<data::Iterator> iterator_;
   const FeedPorts ports_;
