@@ -1,54 +1,29 @@
 // Arbitrary bytes: an error, or weights that survive a round trip.
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <string>
 
+#include "absl/strings/string_view.h"
+
 #include "penstock/base/status.h"
+#include "penstock/io/memory/bytes.h"
 #include "penstock/save/safetensors.h"
 
 namespace penstock::save {
 namespace {
 
-class BytesFile : public io::RandomAccessFile {
- public:
-  explicit BytesFile(std::string bytes)
-      : RandomAccessFile("fuzz", static_cast<int64_t>(bytes.size())), bytes_(std::move(bytes)) {}
-  absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) override {
-    PENSTOCK_CHECK(offset >= 0 && offset <= size());
-    const size_t n = std::min(out.size(), bytes_.size() - static_cast<size_t>(offset));
-    if (n > 0) std::memcpy(out.data(), bytes_.data() + offset, n);
-    return static_cast<int64_t>(n);
-  }
-
- private:
-  std::string bytes_;
-};
-
-class BytesStream : public io::OutputStream {
- public:
-  BytesStream() : OutputStream("fuzz") {}
-  absl::Status Append(absl::string_view bytes) override {
-    bytes_.append(bytes.data(), bytes.size());
-    return absl::OkStatus();
-  }
-  absl::Status Close() override { return absl::OkStatus(); }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  std::string bytes_;
-};
-
-absl::StatusOr<Weights> Parse(std::string bytes) {
-  PENSTOCK_ASSIGN_OR_RETURN(SafetensorsReader reader,
-                            SafetensorsReader::Open(std::make_unique<BytesFile>(std::move(bytes))));
+absl::StatusOr<Weights> Parse(absl::string_view bytes) {
+  PENSTOCK_ASSIGN_OR_RETURN(
+      SafetensorsReader reader,
+      SafetensorsReader::Open(std::make_unique<io::BytesFile>("fuzz", bytes)));
   return reader.ReadAll();
 }
 
-void Check(std::string bytes) {
-  const absl::StatusOr<Weights> weights = Parse(std::move(bytes));
+void Check(absl::string_view bytes) {
+  const absl::StatusOr<Weights> weights = Parse(bytes);
   if (!weights.ok()) return;
-  BytesStream out;
+  io::BytesStream out("fuzz");
   PENSTOCK_CHECK_OK(WriteSafetensors(out, *weights));
   const absl::StatusOr<Weights> again = Parse(out.bytes());
   PENSTOCK_CHECK_OK(again);
@@ -73,6 +48,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::memcpy(file.data(), &length, sizeof(length));
   file += bytes.substr(0, length);
   if (nul != std::string::npos) file += bytes.substr(nul + 1);
-  penstock::save::Check(std::move(file));
+  penstock::save::Check(file);
   return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "penstock/base/clock.h"
 #include "penstock/base/status.h"
+#include "penstock/io/memory/bytes.h"
 #include "penstock/io/posix_error.h"
 #include "penstock/io/uri.h"
 
@@ -27,23 +28,6 @@ struct Content {
 struct Tree {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<const Content>> files;
-};
-
-class MemoryRandomAccessFile : public RandomAccessFile {
- public:
-  MemoryRandomAccessFile(std::string uri, std::shared_ptr<const Content> content)
-      : RandomAccessFile(std::move(uri), content->bytes.size()), content_(std::move(content)) {}
-
-  absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) override {
-    if (offset < 0) {
-      return absl::InvalidArgumentError(absl::StrCat(uri(), ": negative offset ", offset));
-    }
-    if (offset >= size()) return 0;
-    return content_->bytes.copy(out.data(), out.size(), offset);
-  }
-
- private:
-  const std::shared_ptr<const Content> content_;
 };
 
 class MemoryInputStream : public InputStream {
@@ -95,7 +79,7 @@ class MemoryFileSystem : public FileSystem {
   absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(
       absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(auto content, Find(uri));
-    return std::make_unique<MemoryRandomAccessFile>(std::string(uri), std::move(content));
+    return std::make_unique<BytesFile>(std::string(uri), content->bytes, content);
   }
 
   absl::StatusOr<std::unique_ptr<InputStream>> OpenInput(absl::string_view uri) override {
