@@ -39,6 +39,7 @@
 #include "penstock/base/array.h"
 #include "penstock/data/iterator.h"
 #include "penstock/data/spec.h"
+#include "penstock/data/stages/map_column.h"
 #include "penstock/image/image.h"
 #include "penstock/image/resize.h"
 #include "penstock/record/example_parser.h"
@@ -520,7 +521,10 @@ class Dataset {
   //
   //   dataset.Map<uint8_t>("image", [](uint8_t pixel) { return pixel / 255.0f; })
   template <typename T, typename F>
-  Dataset Map(std::string column, F function, MapColumnOptions options = {}) const;
+  Dataset Map(std::string column, F function, MapColumnOptions options = {}) const {
+    return MapColumn(std::move(column), MakeColumnFunction<T>(std::move(function)),
+                     std::move(options));
+  }
   // Elements for which the predicate returns true. It is evaluated by several threads in parallel;
   // the order is kept when deterministic.
   Dataset Filter(FilterFunction predicate, FilterOptions options = {}) const;
@@ -640,9 +644,7 @@ class Dataset {
 
  private:
   Dataset() = default;
-  Dataset MapColumn(std::string column, base::DType reads, base::DType makes, bool keeps_shape,
-                    std::function<absl::Status(const base::Array& in, base::Array* out)> function,
-                    MapColumnOptions options) const;
+  Dataset MapColumn(std::string column, ColumnFunction function, MapColumnOptions options) const;
   // This description with a mistake in it.
   Dataset Mistaken(absl::Status status) const;
   static Dataset Make(std::shared_ptr<const Stage> stage, std::vector<Dataset> inputs);
@@ -656,5 +658,3 @@ class Dataset {
 };
 
 }  // namespace penstock::data
-
-#include "penstock/data/stages/map_column.h"  // the template Map

@@ -87,6 +87,17 @@ absl::Status CheckHost(const IteratorOptions& options) {
   return absl::OkStatus();
 }
 
+// A state is of the files that the iterator's sources find.
+absl::Status CheckSameSources(const IteratorOptions& options, uint64_t sources,
+                              const Dataset& dataset) {
+  if (!options.state.has_value() || options.state->sources == sources) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the iterator's state (", options.state->ToString(),
+                   ") was saved with other input files; resuming would return other elements. "
+                   "Remove files that were added, or begin a new epoch:\n",
+                   dataset.ToString()));
+}
+
 }  // namespace
 
 std::string IteratorState::ToString() const {
@@ -137,13 +148,7 @@ absl::StatusOr<std::unique_ptr<Iterator>> Dataset::MakeIterator(
                                                                    ? options.file_system
                                                                    : io::FileSystem::Default()}));
   const uint64_t sources = Fingerprint(iterator->plan_->resolved_sources());
-  if (options.state.has_value() && options.state->sources != sources) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the iterator's state (", options.state->ToString(),
-                     ") was saved with other input files; resuming would return other elements. "
-                     "Remove files that were added, or begin a new epoch:\n",
-                     ToString()));
-  }
+  PENSTOCK_RETURN_IF_ERROR(CheckSameSources(options, sources, *this));
   iterator->state_.sources = sources;
 
   base::ThreadPool* pool = options.pool;

@@ -154,27 +154,25 @@ std::shared_ptr<const RowStage> MakeMapStage(std::string name, MapFunction funct
   return std::make_shared<MapStage>(std::move(name), std::move(function), std::move(options));
 }
 
-Dataset Dataset::MapColumn(std::string column, base::DType reads, base::DType makes,
-                           bool keeps_shape,
-                           std::function<absl::Status(const base::Array&, base::Array*)> function,
+Dataset Dataset::MapColumn(std::string column, ColumnFunction function,
                            MapColumnOptions options) const {
   if (!status_.ok()) return *this;
   const auto index = spec().Index(column);
   if (!index.ok()) return Mistaken(base::WithContext(index.status(), "Map"));
   const ColumnSpec& read = spec()[*index];
-  if (read.dtype != reads) {
+  if (read.dtype != function.reads) {
     return Mistaken(absl::InvalidArgumentError(
-        absl::StrCat("Map: column ", read.ToString(), " holds no ", base::DTypeName(reads),
+        absl::StrCat("Map: column ", read.ToString(), " holds no ", base::DTypeName(function.reads),
                      "; call Map with the C++ type of ", base::DTypeName(read.dtype))));
   }
   const std::string made = options.makes.empty() ? column : options.makes;
   MapOptions map{.name = std::move(options.name), .reads = {column}, .makes = {}};
-  map.makes.Set({made, makes, keeps_shape ? read.shape : base::Shape()});
+  map.makes.Set({made, function.makes, function.keeps_shape ? read.shape : base::Shape()});
   return Map(
-      [column, made, function = std::move(function)](const base::NamedArrays& in,
-                                                     base::NamedArrays* out) {
+      [column, made, run = std::move(function.run)](const base::NamedArrays& in,
+                                                    base::NamedArrays* out) {
         base::Array result;
-        PENSTOCK_RETURN_IF_ERROR(function(*in.Find(column), &result));
+        PENSTOCK_RETURN_IF_ERROR(run(*in.Find(column), &result));
         out->Set(made, std::move(result));
         return absl::OkStatus();
       },

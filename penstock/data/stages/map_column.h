@@ -1,6 +1,8 @@
-// Dataset::Map of one column by a function of its elements' C++ type. Included by dataset.h.
+// Functions of one column's numbers, by their C++ type, as functions of arrays: for Dataset::Map.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -11,9 +13,17 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-#include "penstock/data/dataset.h"
+#include "penstock/base/array.h"
 
 namespace penstock::data {
+
+// A function of one column of an element, which makes another one.
+struct ColumnFunction {
+  base::DType reads, makes;
+  bool keeps_shape;  // false: makes one number
+  std::function<absl::Status(const base::Array& in, base::Array* out)> run;
+};
+
 namespace internal {
 
 template <typename U>
@@ -88,51 +98,51 @@ absl::Status FillColumn(base::Shape shape, int64_t count, Call call, base::Array
 
 }  // namespace internal
 
+// T is the C++ type of the column's elements; `function` has one of the forms that Dataset::Map
+// lists.
 template <typename T, typename F>
-Dataset Dataset::Map(std::string column, F function, MapColumnOptions options) const {
+ColumnFunction MakeColumnFunction(F function) {
   using base::Array;
   if constexpr (std::is_invocable_v<F, T>) {
     using U = std::decay_t<std::invoke_result_t<F, T>>;
     static_assert(!std::is_void_v<U>, "f(T) returns the new number; f(absl::Span<T>) changes it");
-    return MapColumn(
-        std::move(column), base::DTypeOf<T>(),
-        internal::ColumnType<typename internal::ColumnResult<U>::Type>(), /*keeps_shape=*/true,
-        [function](const Array& in, Array* out) {
-          const auto values = in.values<T>();
-          return internal::FillColumn<U>(
-              in.shape(), in.num_elements(),
-              [&](int64_t i) { return function(values[static_cast<size_t>(i)]); }, out);
-        },
-        std::move(options));
+    return {.reads = base::DTypeOf<T>(),
+            .makes = internal::ColumnType<typename internal::ColumnResult<U>::Type>(),
+            .keeps_shape = true,
+            .run = [function](const Array& in, Array* out) {
+              const auto values = in.values<T>();
+              return internal::FillColumn<U>(
+                  in.shape(), in.num_elements(),
+                  [&](int64_t i) { return function(values[static_cast<size_t>(i)]); }, out);
+            }};
   } else if constexpr (std::is_invocable_v<F, absl::Span<const T>>) {
     using U = std::decay_t<std::invoke_result_t<F, absl::Span<const T>>>;
     static_assert(!std::is_void_v<U>,
                   "f(absl::Span<const T>) returns a number; f(absl::Span<T>) changes the numbers");
-    return MapColumn(
-        std::move(column), base::DTypeOf<T>(),
-        internal::ColumnType<typename internal::ColumnResult<U>::Type>(), /*keeps_shape=*/false,
-        [function](const Array& in, Array* out) {
-          return internal::FillColumn<U>(
-              base::Shape(), 1, [&](int64_t) { return function(in.values<T>()); }, out);
-        },
-        std::move(options));
+    return {.reads = base::DTypeOf<T>(),
+            .makes = internal::ColumnType<typename internal::ColumnResult<U>::Type>(),
+            .keeps_shape = false,
+            .run = [function](const Array& in, Array* out) {
+              return internal::FillColumn<U>(
+                  base::Shape(), 1, [&](int64_t) { return function(in.values<T>()); }, out);
+            }};
   } else {
     static_assert(std::is_invocable_v<F, absl::Span<T>>,
                   "the function takes a T, an absl::Span<const T> or an absl::Span<T>");
-    return MapColumn(
-        std::move(column), base::DTypeOf<T>(), base::DTypeOf<T>(), /*keeps_shape=*/true,
-        [function](const Array& in, Array* out) -> absl::Status {
-          *out = in.Clone();
-          const absl::Span<T> values(out->mutable_data<T>(),
-                                     static_cast<size_t>(out->num_elements()));
-          if constexpr (std::is_void_v<std::invoke_result_t<F, absl::Span<T>>>) {
-            function(values);
-            return absl::OkStatus();
-          } else {
-            return function(values);
-          }
-        },
-        std::move(options));
+    return {.reads = base::DTypeOf<T>(),
+            .makes = base::DTypeOf<T>(),
+            .keeps_shape = true,
+            .run = [function](const Array& in, Array* out) -> absl::Status {
+              *out = in.Clone();
+              const absl::Span<T> values(out->mutable_data<T>(),
+                                         static_cast<size_t>(out->num_elements()));
+              if constexpr (std::is_void_v<std::invoke_result_t<F, absl::Span<T>>>) {
+                function(values);
+                return absl::OkStatus();
+              } else {
+                return function(values);
+              }
+            }};
   }
 }
 
