@@ -153,9 +153,9 @@ class Convert : public Command {
       entry = holds ? std::next(entry) : weights.metadata.erase(entry);
     }
     if (removed > 0) {
-      std::fprintf(stderr,
-                   "convert: %zu entries of metadata are left out: %s has no place for them\n",
-                   removed, io::DisplayName(out_).c_str());
+      std::fprintf(stderr, "convert: %zu %s left out: %s has no place for %s\n", removed,
+                   removed == 1 ? "entry of metadata is" : "entries of metadata are",
+                   io::DisplayName(out_).c_str(), removed == 1 ? "it" : "them");
     }
     return absl::OkStatus();
   }

@@ -70,7 +70,7 @@ TEST_F(ConvertTest, KeepsMetadataOrReportsItsLoss) {
   EXPECT_EQ(Read("b.safetensors.index.json").metadata.at("epoch"), "3");
   const CommandResult lost = Penstock({"convert", Path("a.safetensors"), Path("b.npz")});
   EXPECT_EQ(lost.code, 0) << lost.err;
-  EXPECT_THAT(lost.err, HasSubstr("1 entries of metadata are left out"));
+  EXPECT_THAT(lost.err, HasSubstr("1 entry of metadata is left out"));
 }
 
 // Legacy files take any names of two parts, Keras 3's its own paths; the model is kept.

@@ -223,7 +223,8 @@ TEST_F(TfdsTest, NumbersClassesWithoutNamesAndReportsLabelsOutOfRange) {
 TEST_F(TfdsTest, RejectsInvalidFeatures) {
   WriteSplit("t/pets-train.tfrecord-00000-of-00001", {0});
   const auto error = [&] { return Pack({"--from-tfds-folder", Path("t")}).err; };
-  EXPECT_THAT(error(), HasSubstr("features.json"));
+  EXPECT_THAT(error(), HasSubstr("features.json': No such file or directory; every data set of "
+                                 "TensorFlow Datasets has this file"));
   WriteFeatures(kLabel);
   EXPECT_THAT(error(), HasSubstr("no feature of the kind Image among label (ClassLabel)"));
   const std::string other =

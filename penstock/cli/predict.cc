@@ -102,6 +102,9 @@ class Predict : public Command {
 
   static absl::Status NoImages(const ImageStream& stream) {
     if (stream.num_skipped() == 0) return absl::InvalidArgumentError("no images found");
+    if (stream.num_skipped() == 1) {
+      return absl::InvalidArgumentError("the only image cannot be decoded");
+    }
     return absl::InvalidArgumentError(
         absl::StrCat("none of the ", stream.num_skipped(), " images can be decoded"));
   }
@@ -109,8 +112,9 @@ class Predict : public Command {
   static void ListSkipped(const ImageStream& stream) {
     constexpr size_t kMostLines = 20;
     if (stream.num_skipped() == 0) return;
-    std::fprintf(stderr, "warning: %lld images cannot be decoded and were skipped:\n",
-                 static_cast<long long>(stream.num_skipped()));
+    std::fprintf(stderr, "warning: %lld %s skipped, which cannot be decoded:\n",
+                 static_cast<long long>(stream.num_skipped()),
+                 stream.num_skipped() == 1 ? "image was" : "images were");
     const size_t lines = std::min(stream.skipped().size(), kMostLines);
     for (size_t i = 0; i < lines; ++i) {
       const data::SkippedElement& skipped = stream.skipped()[i];

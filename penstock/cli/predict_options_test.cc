@@ -203,7 +203,8 @@ class PredictOptionsTest : public testing::CommandFixture {
            const CommandResult skipped =
                Run({"--images", Path("mixed"), "--csv", Path("x.csv"), "--skip-corrupt"});
            EXPECT_EQ(skipped.code, 0);
-           EXPECT_THAT(skipped.err, AllOf(HasSubstr("1 images"), HasSubstr("mixed/3.png")));
+           EXPECT_THAT(skipped.err,
+                       AllOf(HasSubstr("1 image was skipped"), HasSubstr("mixed/3.png")));
            EXPECT_THAT(Bytes(Path("x.csv")), AllOf(HasSubstr("2,dark"), Not(HasSubstr("3,dark"))));
            const Json json = Json::parse(Out(
                {"--images", Path("mixed"), "--csv", Path("x.csv"), "--skip-corrupt", "--json"}));

@@ -161,9 +161,16 @@ absl::StatusOr<std::unique_ptr<RecordSource>> TfdsImages(io::FileSystem& fs,
                                                          const TfdsOptions& input) {
   const std::string& folder = input.folder;
   const std::string file = io::JoinPath(folder, "features.json");
-  PENSTOCK_ASSIGN_OR_RETURN(const std::string json, io::ReadFile(fs, file));
+  const absl::StatusOr<std::string> json = io::ReadFile(fs, file);
+  if (absl::IsNotFound(json.status())) {
+    return absl::NotFoundError(
+        absl::StrCat(json.status().message(),
+                     "; every data set of TensorFlow Datasets has this file, in the folder of "
+                     "its version: tensorflow_datasets/cifar10/3.0.2"));
+  }
+  PENSTOCK_RETURN_IF_ERROR(json.status());
   const auto here = [&](const absl::Status& status) { return base::WithContext(status, file); };
-  const auto features = ParseTfdsFeatures(json);
+  const auto features = ParseTfdsFeatures(*json);
   if (!features.ok()) return here(features.status());
   const auto image = Choose(*features, "Image", input.image_feature, "image");
   if (!image.ok()) return here(image.status());
