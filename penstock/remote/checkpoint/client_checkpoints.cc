@@ -134,12 +134,14 @@ absl::Status ClientCheckpoints::Save(train::TrainingContext& context, int64_t st
   progress_->Begin();
   const absl::Status sent = session_->Send(
       std::move(request), {},
-      [progress = progress_, others, step](const absl::StatusOr<ReceivedReply>& reply) {
+      [progress = progress_, others, step](const absl::StatusOr<ReceivedReply>& reply) mutable {
         if (reply.ok() && !reply->reply.checkpoints().warning().empty()) {
           Warn(absl::StrCat("the checkpoint of step ", step,
                             " is saved, but older ones could not be removed: ",
                             reply->reply.checkpoints().warning()));
         }
+        // The buffer owns the session. Whoever waits for the end may release the session next, and the process may end.
+        others.reset();
         progress->End(
             base::WithContext(reply.status(), absl::StrCat("saving a checkpoint of step ", step)));
       });

@@ -125,11 +125,12 @@ absl::Status ClientFeed::Request(Take take) {
   PENSTOCK_RETURN_IF_ERROR(session_->Send(
       std::move(request), {},
       [answer, session = session_, devices = devices_, replicas = request_.devices,
-       first](absl::StatusOr<ReceivedReply> reply) {
+       first](absl::StatusOr<ReceivedReply> reply) mutable {
         absl::Status status = reply.status();
         if (reply.ok()) {
           status = answer->Read(reply->reply.feed_batch(), session, devices, replicas, first);
         }
+        session.reset();  // as whoever waits may do next, and end the process
         answer->event.Complete(status);
       }));
   requested_.push_back({take, answer});
