@@ -75,8 +75,9 @@ TEST(Composite, GeluIsXTimesTheNormalDistribution) {
     const double tolerance = dtype == DType::kF32 ? 3e-7 : 1e-14;
     const Array x = RandomArray({500}, 3, -8, 8, dtype);
     checks.Expect("exact", Gelu(checks.Input(x)), Map(x, exact), tolerance);
+    // Near -8, an error of one digit of tanh is all of 1 + tanh, and is multiplied by 4.
     checks.Expect("by tanh", Gelu(checks.Input(x), /*approximate=*/true), Map(x, near),
-                  2 * tolerance);
+                  3 * tolerance);
     // Far below zero the result is small but accurate.
     const Array far = RandomArray({100}, 4, -8, -4, dtype);
     const Array want = Map(far, exact);
