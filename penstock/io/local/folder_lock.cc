@@ -15,12 +15,15 @@ namespace penstock::io {
 namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(50);  // between two attempts
+// Checks of whether the folder can be written (write_check.cc) replace it once or twice.
+constexpr int kMostReplacements = 20;
 
-// Whether the open folder is the one of that name, and was not removed before it was locked.
-bool IsFolder(const FileDescriptor& fd, const std::string& folder) {
+// Whether the open folder was removed before it was locked. What a file system cannot say is no reason to try again.
+bool WasReplaced(const FileDescriptor& fd, const std::string& folder) {
   struct stat opened, named;
-  return ::fstat(fd.get(), &opened) == 0 && ::stat(folder.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+  if (::fstat(fd.get(), &opened) != 0) return false;
+  if (::stat(folder.c_str(), &named) != 0) return errno == ENOENT;
+  return opened.st_dev != named.st_dev || opened.st_ino != named.st_ino;
 }
 
 }  // namespace
@@ -28,13 +31,13 @@ bool IsFolder(const FileDescriptor& fd, const std::string& folder) {
 absl::StatusOr<FolderLock> FolderLock::Acquire(const std::string& folder, absl::string_view held,
                                                double patience_seconds) {
   const double until = base::Clock::Real()->Seconds() + patience_seconds;
-  for (;;) {
+  for (int replacements = 0;;) {
     FileDescriptor fd(RetryInterrupted(
         [&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
     if (!fd.valid()) return FolderLock();
     if (RetryInterrupted([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) == 0) {
-      if (IsFolder(fd, folder)) return FolderLock(std::move(fd), true);
-      continue;
+      if (WasReplaced(fd, folder) && ++replacements < kMostReplacements) continue;
+      return FolderLock(std::move(fd), true);
     }
     if (errno != EWOULDBLOCK) return FolderLock(std::move(fd), false);
     if (base::Clock::Real()->Seconds() >= until) return absl::FailedPreconditionError(held);
