@@ -183,11 +183,11 @@ class CheckpointCallback : public Callback {
   }
 
   absl::Status TrainEnd(TrainingContext& context) override {
+    const std::shared_ptr<void> lock = std::move(lock_);   // until this returns
     if (checkpoints_ == nullptr) return absl::OkStatus();  // it could not be opened
     const absl::Status status = EndSaving(context);
     // What is open on a worker keeps its devices in use.
     if (options_.place == CheckpointPlace::kWorker) checkpoints_ = nullptr;
-    lock_ = nullptr;
     return status;
   }
 
