@@ -11,8 +11,8 @@
 # penstock_<room>_testing, which only tests link. APART names folders whose files are not the room's: its CMakeLists.txt
 # makes other libraries of them.
 #
-# Up to eight files of one folder are compiled at once, which halves the time (CMake's unity builds): what they declare
-# in anonymous namespaces has names that are used once in the room. ALONE: not here.
+# Up to eight files of one folder, and up to thirty tests, are compiled at once, which halves the time (CMake's unity
+# builds): what they declare in anonymous namespaces has names that are used once in the room. ALONE: only its tests.
 #
 # CONFORMANCE names files of testing/ with value-parameterized suites that several tests instantiate. Each is a ctest entry
 # of its own, <room>_<file>, for all instantiations.
