@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 #include "penstock/base/status.h"
 #include "penstock/io/memory/bytes.h"
@@ -13,10 +14,23 @@
 namespace penstock::save {
 namespace {
 
+// The reader asks for nothing outside of the file, whatever its header says.
+class CheckedFile final : public io::RandomAccessFile {
+ public:
+  explicit CheckedFile(absl::string_view bytes)
+      : RandomAccessFile("fuzz", static_cast<int64_t>(bytes.size())), file_("fuzz", bytes) {}
+  absl::StatusOr<int64_t> Read(int64_t offset, absl::Span<char> out) override {
+    PENSTOCK_CHECK(offset >= 0 && offset <= size());
+    return file_.Read(offset, out);
+  }
+
+ private:
+  io::BytesFile file_;
+};
+
 absl::StatusOr<Weights> Parse(absl::string_view bytes) {
-  PENSTOCK_ASSIGN_OR_RETURN(
-      SafetensorsReader reader,
-      SafetensorsReader::Open(std::make_unique<io::BytesFile>("fuzz", bytes)));
+  PENSTOCK_ASSIGN_OR_RETURN(SafetensorsReader reader,
+                            SafetensorsReader::Open(std::make_unique<CheckedFile>(bytes)));
   return reader.ReadAll();
 }
 
