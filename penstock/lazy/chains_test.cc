@@ -85,7 +85,7 @@ Tensor ManyViews(const Tensor& x, int views) {
 
 const Segment& OpenSegment() { return *Recorder::OfThread().TraceOf(TestDevice()).segment(); }
 
-// Nodes that backward() through so many steps visits.
+// Number of nodes that backward() visits for this number of steps.
 int64_t VisitedByBackward(int steps) {
   const Tensor w = Make({1}, {1}, true);
   const Tensor all = SumOverSteps(w, steps);
@@ -102,7 +102,7 @@ TEST(ChainsTest, CostOfGradientsGrowsWithTheNumberOfSteps) {
   EXPECT_LE(VisitedByBackward(100), 2 * some + 10);
 }
 
-// Nodes that so many in-place operations record, each on a view of the view before it.
+// Number of nodes that this number of in-place operations record, each on a view of the previous view.
 int RecordedByInPlace(int steps, bool history,
                       const std::function<Tensor(const Tensor& view, int step)>& next) {
   const Tensor w = Make({2, 2}, {1, 2, 3, 4}, true);

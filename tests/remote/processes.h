@@ -65,7 +65,7 @@ class WorkerProcess {
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  // Nobody else gets its port meanwhile: tests that run beside this one listen, too.
+  // Keeps its port reserved: tests that run in parallel listen on random ports, too.
   void Kill();
   // Starts it again on the same port. Does not wait until it listens: clients do.
   void KillAndStartAgain();

@@ -32,8 +32,7 @@ class SummarySaver : public SessionRunHook {
       if (summary.valid()) continue;
       return absl::InvalidArgumentError(
           "SummarySaverHook: an invalid tensor is among the summary_ops, as MergeAll() returns of "
-          "a "
-          "graph without summaries");
+          "a graph without summaries");
     }
     if (summaries.empty()) {
       for (const session::Tensor& summary : graph.GetCollection(session::graph_keys::kSummaries)) {

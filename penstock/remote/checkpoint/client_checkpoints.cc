@@ -140,7 +140,7 @@ absl::Status ClientCheckpoints::Save(train::TrainingContext& context, int64_t st
                             " is saved, but older ones could not be removed: ",
                             reply->reply.checkpoints().warning()));
         }
-        // The buffer owns the session. Whoever waits for the end may release the session next, and the process may end.
+        // The buffer owns the session. The waiting thread may release its own reference next and end the process.
         others.reset();
         progress->End(
             base::WithContext(reply.status(), absl::StrCat("saving a checkpoint of step ", step)));

@@ -130,7 +130,7 @@ absl::Status ClientFeed::Request(Take take) {
         if (reply.ok()) {
           status = answer->Read(reply->reply.feed_batch(), session, devices, replicas, first);
         }
-        session.reset();  // as whoever waits may do next, and end the process
+        session.reset();  // the waiting thread may release its own next and end the process
         answer->event.Complete(status);
       }));
   requested_.push_back({take, answer});

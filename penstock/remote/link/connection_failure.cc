@@ -193,17 +193,14 @@ std::string ExplainSilence(const ServerVoice& voice) {
   switch (voice.kind) {
     case ServerVoice::kClosed:
       return "connections are accepted and closed at once: nobody listens behind the tunnel or "
-             "proxy "
-             "there, or the worker's --max-connections is reached";
+             "proxy there, or the worker's --max-connections is reached";
     case ServerVoice::kSilent:
       return "connections are accepted, but the server there says nothing: it is no worker, or its "
              "process is stopped or its machine overloaded; check the port, and on that machine "
-             "the "
-             "worker's process and its log";
+             "the worker's process and its log";
     case ServerVoice::kUnreachable:
       return "connections get no answer: the machine is off or overloaded, or a firewall drops "
-             "them; "
-             "check the address, and that the machine and its worker run";
+             "them; check the address, and that the machine and its worker run";
     case ServerVoice::kHttp2:
     case ServerVoice::kTls:
       return "a server listens there, but has not answered: a worker that still opens its devices, "

@@ -153,8 +153,7 @@ absl::Status CheckSameAuthority(const IdentityFiles& server, absl::string_view a
   return absl::FailedPreconditionError(
       absl::StrCat(authorities_file, " has not signed ", server.certificate_file,
                    ", although it has the name of its authority: they are of two runs of "
-                   "--new-certificates. Give "
-                   "files of one folder, or put both authorities into ",
+                   "--new-certificates. Give files of one folder, or put both authorities into ",
                    authorities_file));
 }
 

@@ -33,8 +33,8 @@ constexpr absl::string_view kStarted = "started: ", kEnded = "ended: ", kCrashed
 constexpr size_t kTimeLength = 20;  // "2026-01-02T03:04:05 "
 constexpr int64_t kTailBytes = 64 << 10;
 constexpr size_t kMaxLine = 4096;
-constexpr double kTellSeconds =
-    600;  // between two words on stderr about a disk that is full again and again
+// Between two messages on stderr about a disk that fills up repeatedly.
+constexpr double kTellSeconds = 600;
 
 // One line without control characters; text in other languages, and quotes, stay readable.
 std::string OneLine(absl::string_view text) {

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kTakeOverTries = 4;  // others may come in between
 constexpr int kTakeOverThreads = 4;
-constexpr std::chrono::seconds kAnswerTime(
-    1);                              // how long a client that takes over waits for an answer
+// How long a client that takes over waits for an answer.
+constexpr std::chrono::seconds kAnswerTime(1);
 constexpr size_t kMaxProgram = 100;  // characters of a program's name
 
 }  // namespace
