@@ -83,10 +83,9 @@ Value ReplaceSlice(Value x, Value changed, int64_t axis, int64_t begin, int64_t 
   padding[axis] = {begin, extent - begin - covered, step - 1};
   Shape row(std::vector<int64_t>(x.rank(), 1));
   row.set_dim(static_cast<int>(axis), count);
-  std::vector<ir::PadAxis> only = padding;
   const Value ones = ir::Splat(*x.graph(), {DType::kI32, row}, 1);
   const Value chosen =
-      ir::Greater(ir::Pad(ones, 0, only), ir::Splat(*x.graph(), {DType::kI32, {}}, 0));
+      ir::Greater(ir::Pad(ones, 0, padding), ir::Splat(*x.graph(), {DType::kI32, {}}, 0));
   const Value spread =
       x.dtype() == DType::kBool
           ? ir::Convert(ir::Pad(ir::Convert(changed, DType::kI32), 0, padding), DType::kBool)

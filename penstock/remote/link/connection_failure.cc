@@ -248,6 +248,51 @@ absl::Status FindOtherServer(const Endpoint& endpoint, ServerVoice* heard) {
   return ExplainVoice(endpoint, parts->host, voice);
 }
 
+namespace {
+
+// What gRPC's error tells by itself: certificates, a port that refuses, a name that does not resolve.
+std::optional<ConnectionFailure> ExplainPlainCause(const std::string& target,
+                                                   const std::string& host,
+                                                   const absl::Status& error) {
+  const std::string where = absl::StrCat("worker at ", target);
+  const std::string unreachable = absl::StrCat("cannot reach a ", where);
+  const std::string why = absl::StrCat(" (", error.message(), ")");
+  if (IsWrongName(error)) {
+    return ConnectionFailure{.status = absl::UnauthenticatedError(absl::StrCat(
+                                 where, ": its certificate is for other names than ", host,
+                                 ": use one of those, or make certificates with `penstock worker "
+                                 "--new-certificates DIR --host ",
+                                 host, "`", why)),
+                             .final = true};
+  }
+  if (IsWrongCertificate(error)) {
+    return ConnectionFailure{
+        .status = absl::UnauthenticatedError(absl::StrCat(
+            where,
+            ": its certificate is not signed by the authority that this client trusts, "
+            "or has expired: set PENSTOCK_REMOTE_CA to the worker's ca.pem",
+            why)),
+        .final = true};
+  }
+  if (IsRefused(error)) {
+    return ConnectionFailure{
+        .status = absl::UnavailableError(absl::StrCat(
+            unreachable,
+            ": nobody listens there: start `penstock worker --listen`, or check the port")),
+        .no_server = true};
+  }
+  if (IsUnresolved(error)) {
+    return ConnectionFailure{
+        .status = absl::UnavailableError(
+            absl::StrCat(unreachable, ": the host name ", host,
+                         " cannot be resolved: check its spelling, or write the IP address")),
+        .no_server = true};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 ConnectionFailure ExplainFailure(const Endpoint& endpoint, const absl::Status& error, bool look,
                                  const ServerVoice& heard) {
   const std::string where = absl::StrCat("worker at ", endpoint.target);
@@ -255,34 +300,7 @@ ConnectionFailure ExplainFailure(const Endpoint& endpoint, const absl::Status& e
   const std::string why = absl::StrCat(" (", error.message(), ")");
   const absl::StatusOr<HostPort> parts = SplitHostPort(endpoint.target);
   const std::string host = parts.ok() ? parts->host : endpoint.target;
-  if (IsWrongName(error)) {
-    return {.status = absl::UnauthenticatedError(
-                absl::StrCat(where, ": its certificate is for other names than ", host,
-                             ": use one of those, or make certificates with `penstock worker "
-                             "--new-certificates DIR --host ",
-                             host, "`", why)),
-            .final = true};
-  }
-  if (IsWrongCertificate(error)) {
-    return {.status = absl::UnauthenticatedError(absl::StrCat(
-                where,
-                ": its certificate is not signed by the authority that this client trusts, "
-                "or has expired: set PENSTOCK_REMOTE_CA to the worker's ca.pem",
-                why)),
-            .final = true};
-  }
-  if (IsRefused(error)) {
-    return {.status = absl::UnavailableError(absl::StrCat(
-                unreachable,
-                ": nobody listens there: start `penstock worker --listen`, or check the port")),
-            .no_server = true};
-  }
-  if (IsUnresolved(error)) {
-    return {.status = absl::UnavailableError(
-                absl::StrCat(unreachable, ": the host name ", host,
-                             " cannot be resolved: check its spelling, or write the IP address")),
-            .no_server = true};
-  }
+  if (auto plain = ExplainPlainCause(endpoint.target, host, error)) return *std::move(plain);
   const bool silent = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
   ConnectionFailure failure{.status = base::WithContext(error, silent ? unreachable : where),
                             .final = IsFinalCode(error.code())};
