@@ -1,7 +1,6 @@
 // Every operation of penstock/ir/ops.h by name, for the random cases of expect.py.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -32,7 +31,7 @@ struct Call {
   ir::TensorType TypeAndShape() const { return {Type("dtype"), ShapeOf("shape")}; }
 };
 
-using BuildCall = std::function<ir::Values(const Call& call)>;
+using BuildCall = ir::Values (*)(const Call& call);
 using OperationTable = std::map<std::string, BuildCall>;
 
 // One family each, like the Python file of the same name.

@@ -36,10 +36,6 @@ using estimator::Estimator;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// In the environment of a client's process: the address of its worker, and its model_dir.
-constexpr char kWorkerVariable[] = "PENSTOCK_TEST_WORKER";
-constexpr char kFolderVariable[] = "PENSTOCK_TEST_FOLDER";
-
 estimator::RunConfig ConfigFor(const std::string& address, CheckpointPlace place) {
   estimator::RunConfig config = estimator::testing::QuietConfig();
   config.master = address;

@@ -39,13 +39,10 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kRows = 64, kBatch = 8, kSteps = kRows / kBatch;
 constexpr int kEpochs = 4;
-// In the environment of a client's process: the address of its worker, and for KillsBothAtAChange the process of the
-// worker, the change of the file system before which both are killed (save/testing/faulty_file_system.h), and the
-// folder of checkpoints.
-constexpr char kWorkerVariable[] = "PENSTOCK_TEST_WORKER";
+// Also in the environment of a client's process, for KillsBothAtAChange: the process of the worker, and the change of the
+// file system before which both are killed (save/testing/faulty_file_system.h).
 constexpr char kProcessVariable[] = "PENSTOCK_TEST_WORKER_PROCESS";
 constexpr char kChangeVariable[] = "PENSTOCK_TEST_CHANGE";
-constexpr char kFolderVariable[] = "PENSTOCK_TEST_FOLDER";
 
 class KilledProcessesTest : public testing::Test {
  protected:

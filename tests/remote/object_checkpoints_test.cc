@@ -93,7 +93,7 @@ class ObjectCheckpointsTest : public testing::Test {
 };
 
 TEST_F(ObjectCheckpointsTest, ResumesAfterTheWorkerWasKilledAndRemovesOnlyItsOwn) {
-  Start(/*retry_seconds=*/60);
+  ASSERT_NO_FATAL_FAILURE(Start(/*retry_seconds=*/60));
   std::vector<std::string> others;
   for (const char* const name : {"run/notes.txt", "run/state-of-the-art.safetensors",
                                  "run/checkpoint-3.json", "running/checkpoint.json"}) {
@@ -128,7 +128,7 @@ TEST_F(ObjectCheckpointsTest, ResumesAfterTheWorkerWasKilledAndRemovesOnlyItsOwn
 }
 
 TEST_F(ObjectCheckpointsTest, SaysBeforeTheFirstStepWhyItCannotWrite) {
-  Start(/*retry_seconds=*/1);
+  ASSERT_NO_FATAL_FAILURE(Start(/*retry_seconds=*/1));
   const auto error = [](const std::string& status, const std::string& message) {
     return Fault{.response = io::CannedHttp(
                      status, absl::StrCat(R"({"error": {"code": )", status.substr(0, 3),
@@ -161,7 +161,7 @@ TEST_F(ObjectCheckpointsTest, SaysBeforeTheFirstStepWhyItCannotWrite) {
 }
 
 TEST_F(ObjectCheckpointsTest, TrainingGoesOnThroughAStormOf503) {
-  Start(/*retry_seconds=*/60);
+  ASSERT_NO_FATAL_FAILURE(Start(/*retry_seconds=*/60));
   proxy_->SetFaults([](int connection) { return Fault{.unavailable = connection % 2 == 0}; });
   EXPECT_OK(Fit());
   ASSERT_OK_AND_ASSIGN(

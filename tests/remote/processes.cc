@@ -25,6 +25,8 @@ namespace penstock::tests {
 
 Process::Process(std::vector<std::string> command, std::vector<std::string> variables) {
   std::vector<char*> words, environment;
+  variables.push_back(
+      "GTEST_OUTPUT=");  // a test program's child is not a test of its own in the report
   for (std::string& word : command) words.push_back(word.data());
   words.push_back(nullptr);
   for (std::string& variable : variables) environment.push_back(variable.data());

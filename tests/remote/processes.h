@@ -19,6 +19,10 @@ namespace penstock::tests {
 // For how long a test waits for a process.
 inline constexpr auto kProcessLimit = std::chrono::seconds(120);
 
+// In the environment of a client's process that a test starts: the address of its worker, and its folder of checkpoints.
+inline constexpr char kWorkerVariable[] = "PENSTOCK_TEST_WORKER";
+inline constexpr char kFolderVariable[] = "PENSTOCK_TEST_FOLDER";
+
 // A child process, killed with this object. Its stderr and stdout are a pipe.
 class Process {
  public:

@@ -33,9 +33,6 @@
 namespace penstock::tests {
 namespace {
 
-// In the environment of a client's process: the address of its worker.
-constexpr char kWorkerVariable[] = "PENSTOCK_TEST_WORKER";
-
 double SoakSeconds() {
   const char* const text = std::getenv("PENSTOCK_SOAK_SECONDS");
   return text == nullptr ? 4 : std::atof(text);

@@ -1,7 +1,6 @@
 // Rows of the comparison with TensorFlow: session's form of each row of the Python files.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -21,7 +20,7 @@ namespace tf = session;
 using base::DType;
 
 // Outputs of the row for its inputs.
-using BuildRow = std::function<tf::Tensors(const tf::Tensors& x)>;
+using BuildRow = tf::Tensors (*)(const tf::Tensors& x);
 using RowTable = std::map<std::string, BuildRow>;
 
 inline tf::Tensors Both(const std::pair<tf::Tensor, tf::Tensor>& two) {
