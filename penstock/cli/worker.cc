@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "penstock/base/delayed_call.h"
 #include "penstock/base/status.h"
 #include "penstock/cli/command.h"
 #include "penstock/cli/monitor_flags.h"
@@ -18,7 +19,6 @@
 #include "penstock/monitor/server.h"
 #include "penstock/monitor/worker_monitor.h"
 #include "penstock/remote/link/certificates.h"
-#include "penstock/remote/link/slow_note.h"
 #include "penstock/remote/worker/supervisor.h"
 #include "penstock/remote/worker/worker_log.h"
 
@@ -150,7 +150,7 @@ class WorkerServer : public Command {
     std::fflush(stdout);
     worker->Wait();
     // A compile that lasts for longer, and cannot be interrupted, ends with the process, as do the trainings.
-    const remote::SlowNote limit(kEndSeconds, [&worker] {
+    const base::DelayedCall limit(kEndSeconds, [&worker] {
       worker->LogEnd(", while a client's program was still compiled or executed");
       std::fflush(nullptr);
       std::_Exit(0);

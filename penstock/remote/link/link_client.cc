@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "penstock/base/clock.h"
+#include "penstock/base/delayed_call.h"
 #include "penstock/base/status.h"
 #include "penstock/base/termination_received.h"
 #include "penstock/remote/link/connection_failure.h"
@@ -35,7 +36,6 @@
 #include "penstock/remote/link/grpc_log.h"
 #include "penstock/remote/link/polling_threads.h"
 #include "penstock/remote/link/reliable_link.h"
-#include "penstock/remote/link/slow_note.h"
 #include "penstock/remote/link/stream.h"
 #include "penstock/remote/link/version.h"
 
@@ -638,7 +638,7 @@ void LinkConnector::TryLater(const absl::Status& error, const ConnectionFailure&
 absl::StatusOr<std::unique_ptr<SessionLinks>> ConnectLinks(const RemoteOptions& options,
                                                            const DeviceClient::Receivers& receivers,
                                                            Opening opening) {
-  std::optional<SlowNote> slow;  // one that is opened again has said that it waits
+  std::optional<base::DelayedCall> slow;  // one that is opened again has said that it waits
   if (opening == Opening::kFirst) slow.emplace(kSlowSeconds, TellsOfWaiting(options));
   PENSTOCK_ASSIGN_OR_RETURN(Endpoint endpoint, ParseEndpoint(options.address));
   if (opening == Opening::kFirst) {
@@ -705,7 +705,7 @@ absl::Status MalformedReply(const Endpoint& endpoint) {
 }  // namespace
 
 absl::StatusOr<DescribeReply> DescribeWorker(const RemoteOptions& options) {
-  const SlowNote slow(kSlowSeconds, TellsOfWaiting(options));
+  const base::DelayedCall slow(kSlowSeconds, TellsOfWaiting(options));
   PENSTOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(options.address));
   PENSTOCK_ASSIGN_OR_RETURN(const std::string bytes,
                             CallUnary(options, endpoint, kDescribeMethod, ""));
@@ -715,7 +715,7 @@ absl::StatusOr<DescribeReply> DescribeWorker(const RemoteOptions& options) {
 }
 
 absl::StatusOr<TrainingReply> CallTraining(const RemoteOptions& options, TrainingRequest request) {
-  const SlowNote slow(kSlowSeconds, TellsOfWaiting(options));
+  const base::DelayedCall slow(kSlowSeconds, TellsOfWaiting(options));
   PENSTOCK_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(options.address));
   char host[256] = {};
   if (gethostname(host, sizeof(host) - 1) == 0) request.set_host(host);

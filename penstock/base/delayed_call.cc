@@ -1,26 +1,26 @@
-#include "penstock/remote/link/slow_note.h"
+#include "penstock/base/delayed_call.h"
 
 #include <chrono>
 #include <system_error>
 #include <utility>
 
-namespace penstock::remote {
+namespace penstock::base {
 
-SlowNote::SlowNote(double seconds, std::function<void()> tell) {
+DelayedCall::DelayedCall(double seconds, std::function<void()> function) {
   try {
-    thread_ = std::thread([this, seconds, tell = std::move(tell)] {
+    thread_ = std::thread([this, seconds, function = std::move(function)] {
       {
         std::unique_lock<std::mutex> lock(mutex_);
         const std::chrono::duration<double> time(seconds);
         if (changed_.wait_for(lock, time, [this] { return ended_; })) return;
       }
-      tell();
+      function();
     });
   } catch (const std::system_error&) {
   }
 }
 
-SlowNote::~SlowNote() {
+DelayedCall::~DelayedCall() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ended_ = true;
@@ -29,4 +29,4 @@ SlowNote::~SlowNote() {
   if (thread_.joinable()) thread_.join();
 }
 
-}  // namespace penstock::remote
+}  // namespace penstock::base
