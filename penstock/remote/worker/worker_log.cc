@@ -1,11 +1,13 @@
 #include "penstock/remote/worker/worker_log.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -30,9 +32,11 @@ namespace {
 
 // Beginnings of lines, after the time.
 constexpr absl::string_view kStarted = "started: ", kEnded = "ended: ", kCrashed = "crashed: ";
+constexpr absl::string_view kPreviousRun = "the worker's previous run was ";
 constexpr size_t kTimeLength = 20;  // "2026-01-02T03:04:05 "
 constexpr int64_t kTailBytes = 64 << 10;
 constexpr size_t kMaxLine = 4096;
+constexpr auto kLockPause = std::chrono::milliseconds(50);  // between two attempts
 // Between two messages on stderr about a disk that fills up repeatedly.
 constexpr double kTellSeconds = 600;
 
@@ -76,6 +80,19 @@ int AppendLine(const io::FileDescriptor& file, absl::string_view line) {
   return error;
 }
 
+// Whether no other worker writes the file, also after `patience_seconds`. A file system without locks has no others.
+bool LockFile(const io::FileDescriptor& file, double patience_seconds) {
+  base::Clock& clock = *base::Clock::Real();
+  const double until = clock.Seconds() + patience_seconds;
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return true;
+    if (clock.Seconds() >= until) return false;
+    std::this_thread::sleep_for(kLockPause);
+  }
+  return true;
+}
+
 // The end of a file, from the beginning of a line.
 std::string ReadTail(int file) {
   struct stat info = {};
@@ -99,7 +116,10 @@ std::vector<std::string> LinesOf(absl::string_view text) {
 }  // namespace
 
 std::string PreviousEnd(absl::string_view tail) {
-  const std::vector<std::string> lines = LinesOf(tail);
+  std::vector<std::string> lines = LinesOf(tail);
+  // Of a worker that crashes repeatedly, each end would contain the one before, and those before that.
+  std::erase_if(
+      lines, [](absl::string_view line) { return absl::StartsWith(TextOf(line), kPreviousRun); });
   if (lines.empty()) return "";
   size_t begin = 0;  // of the last run
   std::string crash;
@@ -114,7 +134,7 @@ std::string PreviousEnd(absl::string_view tail) {
   }
   const size_t kept = std::min<size_t>(lines.size() - begin, WorkerLog::kEndLines);
   return absl::StrCat(
-      "the worker's previous run was ",
+      kPreviousRun,
       crash.empty() ? "killed or crashed, without a word (out of memory, or the machine stopped)"
                     : crash,
       "; the end of its log:\n  ",
@@ -136,7 +156,7 @@ absl::StatusOr<std::unique_ptr<WorkerLog>> WorkerLog::Open(const WorkerLogOption
     PENSTOCK_RETURN_IF_ERROR(log->Begin());
     return log;
   }
-  if (::flock(log->file_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  if (!LockFile(log->file_, options.patience_seconds)) {
     return absl::FailedPreconditionError(
         absl::StrCat("another worker writes the log ", options.path,
                      "; choose another file with --log, or another port with --listen"));

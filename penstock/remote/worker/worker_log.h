@@ -34,6 +34,9 @@ struct WorkerLogOptions {
   std::string path = {};  // empty: lines go to stderr only
   bool to_stderr = true;  // lines go there as well, with "worker: " instead of the time
   base::Clock* clock = base::Clock::Real();
+  // For another worker that writes the file: one that was killed needs a moment to free its memory, and its locks and
+  // ports after that.
+  double patience_seconds = 3;
 };
 
 class WorkerLog {

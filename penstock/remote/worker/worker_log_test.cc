@@ -4,7 +4,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include <sys/resource.h>
@@ -169,7 +171,8 @@ TEST_F(WorkerLogTest, LosesLinesRatherThanWaitingForThePipeToBeRead) {
 
 TEST_F(WorkerLogTest, OneWorkerWritesAFileReadableByItsOwnerOnly) {
   const auto log = Open();
-  const absl::Status second = WorkerLog::Open({.path = Path(), .to_stderr = false}).status();
+  const absl::Status second =
+      WorkerLog::Open({.path = Path(), .to_stderr = false, .patience_seconds = 0}).status();
   EXPECT_THAT(std::string(second.message()), HasSubstr("another worker writes the log"));
   struct stat info = {};
   ASSERT_EQ(::stat(Path().c_str(), &info), 0);
@@ -197,6 +200,23 @@ TEST_F(WorkerLogTest, AnyBytesAreReadAsAnEnd) {
     PreviousEnd(tail);
   }
   EXPECT_EQ(PreviousEnd(""), "");
+}
+
+TEST_F(WorkerLogTest, TheEndOfARunDoesNotContainThatOfTheRunBefore) {
+  for (int run = 0; run < 3; ++run) {
+    const auto log = Open();
+    if (run > 0) log->Line(log->previous_end());
+    log->Line(absl::StrCat("of run ", run));
+  }
+  EXPECT_THAT(Open()->previous_end(), AllOf(HasSubstr("of run 2"), Not(HasSubstr("of run 1"))));
+}
+
+// Its lock ends some time after the process was killed, when its memory is free.
+TEST_F(WorkerLogTest, WaitsForAWorkerThatWasKilled) {
+  auto log = Open();
+  std::thread killed([&] { log = nullptr; });
+  EXPECT_TRUE(WorkerLog::Open({.path = Path(), .to_stderr = false, .patience_seconds = 60}).ok());
+  killed.join();
 }
 
 TEST_F(WorkerLogTest, PortZeroHasNoDefaultFile) {
