@@ -16,11 +16,11 @@
 #include "penstock/io/write_check.h"
 #include "penstock/remote/checkpoint/arrays_blob.h"
 #include "penstock/remote/wire/wire_types.h"
+#include "penstock/remote/worker/folder_locks.h"
 #include "penstock/remote/worker/host_copy.h"
 #include "penstock/remote/worker/session_gate.h"
 #include "penstock/remote/worker/session_threads.h"
 #include "penstock/save/checkpoint.h"
-#include "penstock/train/training_lock.h"
 
 namespace penstock::remote {
 namespace {
@@ -68,7 +68,7 @@ struct WorkerCheckpoints::Store {
 
   // On the store's thread. Each returns the reply.
   absl::Status Lock() {
-    PENSTOCK_ASSIGN_OR_RETURN(lock, train::LockForTraining(*shared->file_system, folder));
+    PENSTOCK_ASSIGN_OR_RETURN(lock, LockFolder(shared->gate, *shared->file_system, folder));
     return absl::OkStatus();
   }
   absl::StatusOr<Reply> Save(const save::Checkpoint& checkpoint) {

@@ -14,6 +14,7 @@
 #include "penstock/remote/feed/client_feed.h"
 #include "penstock/remote/feed/device_rows_reader.h"
 #include "penstock/remote/files/client_files.h"
+#include "penstock/remote/wire/taken_over.h"
 #include "penstock/remote/wire/wire_types.h"
 #include "penstock/runtime/program_check.h"
 
@@ -48,6 +49,12 @@ std::vector<runtime::Device> ReadDevices(const WorkerInfo& worker) {
     devices.push_back(FromMessage(device, static_cast<int>(devices.size())));
   }
   return devices;
+}
+
+// "8 of tpu (TPU v3)".
+std::string SummaryOf(absl::string_view platform, const std::vector<runtime::Device>& devices) {
+  return absl::StrCat(devices.size(), " of ", platform,
+                      devices.empty() ? "" : absl::StrCat(" (", devices[0].kind, ")"));
 }
 
 // The messages of one PutAll: small tensors travel together in a request, the others in chunks after it.
@@ -147,18 +154,24 @@ absl::Status RemoteClient::Reopen() {
     }
     // A worker that drains waits for its sessions.
     last->End(absl::UnavailableError(*draining));
+  } else if (IsTakenOver(last->status())) {
+    return absl::FailedPreconditionError(
+        "the client that took over has them; wait until it has ended, and start this program "
+        "again");
   }
   PENSTOCK_ASSIGN_OR_RETURN(std::shared_ptr<ClientSession> opened, ClientSession::Open(connect_));
   const WorkerInfo& worker = opened->worker();
   const std::vector<runtime::Device> devices = ReadDevices(worker);
+  // With --share, the ids may be others: the sessions of a worker that was started again come in another order.
   const auto same = [](const runtime::Device& a, const runtime::Device& b) {
-    return a.kind == b.kind && a.id == b.id;
+    return a.kind == b.kind;
   };
-  if (worker.platform() != platform_ ||
+  const std::string& platform = worker.platform();
+  if (platform != platform_ ||
       !std::equal(devices.begin(), devices.end(), devices_->begin(), devices_->end(), same)) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the worker came back with other devices: ", devices.size(), " of platform '",
-                     worker.platform(), "', before ", devices_->size(), " of '", platform_, "'"));
+        absl::StrCat("the worker came back with other devices: ", SummaryOf(platform, devices),
+                     ", before ", SummaryOf(platform_, *devices_)));
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   session_ = std::move(opened);

@@ -14,11 +14,11 @@
 #include "penstock/io/file_system.h"
 #include "penstock/io/write_check.h"
 #include "penstock/remote/files/file_limits.h"
+#include "penstock/remote/worker/folder_locks.h"
 #include "penstock/remote/worker/host_copy.h"
 #include "penstock/remote/worker/session_gate.h"
 #include "penstock/remote/worker/session_threads.h"
 #include "penstock/save/tensor_bundle_write.h"
-#include "penstock/train/training_lock.h"
 
 namespace penstock::remote {
 namespace {
@@ -139,7 +139,7 @@ absl::StatusOr<Answer> WorkerFiles::State::Create(const Files::Open& create) {
 
 absl::Status WorkerFiles::State::Lock(const Files::Open& folder) {
   PENSTOCK_RETURN_IF_ERROR(CheckNewFile(folder.file()));
-  PENSTOCK_ASSIGN_OR_RETURN(auto lock, train::LockForTraining(*fs, folder.uri()));
+  PENSTOCK_ASSIGN_OR_RETURN(auto lock, LockFolder(gate, *fs, folder.uri()));
   locks.emplace(folder.file(), std::move(lock));
   return absl::OkStatus();
 }

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ class FileSystem;
 }
 
 namespace penstock::remote {
+
+class FolderLocks;
 
 // Limits of one session; exceeding one is RESOURCE_EXHAUSTED for that request, which names the limit.
 struct SessionLimits {
@@ -52,13 +55,18 @@ struct DeviceSessionOptions {
   std::vector<std::string> readable = {}, writable = {};
   // Of its checkpoints; default: io::FileSystem::Default().
   std::shared_ptr<io::FileSystem> file_system = {};
+  // Of a worker, with the session's id: what else holds the lock of a folder, and ends for this session or does not
+  // (FolderLocks::EndHolder). Called until the session has ended.
+  std::shared_ptr<FolderLocks> folder_locks = {};
+  std::string id = {};
+  std::function<absl::Status(const std::string& holder)> end_holder = {};
 };
 
 struct SessionStats {
   int64_t buffers = 0, buffer_bytes = 0, programs = 0, executions = 0;
   // Time in which executions were in flight; of one whose results no reply carries only the dispatch.
   double busy_seconds = 0;
-  double last_request_seconds = 0;  // base clock
+  double last_request_seconds = 0;  // base clock; now, while a program is compiled
   std::string activity = {};        // SessionInfo.activity
   std::string last_error = {};      // SessionInfo.last_error
   std::string compiling = {};       // the program that has been compiled for longest; empty: none

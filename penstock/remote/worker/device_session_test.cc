@@ -10,6 +10,7 @@
 
 #include <gmock/gmock.h>
 
+#include "penstock/base/clock.h"
 #include "penstock/remote/protocol.pb.h"
 #include "penstock/remote/testing/fake_client.h"
 #include "penstock/remote/wire/wire_types.h"
@@ -375,6 +376,8 @@ TEST_F(DeviceSessionTest, ProgramsThatWaitToBeCompiledAreBounded) {
   Send(excess);
   EXPECT_THAT(TextOf(NextReply()),
               AllOf(HasSubstr("99 bytes are being compiled"), HasSubstr("max_program_bytes")));
+  const double now = base::Clock::Real()->Seconds();
+  EXPECT_GE(session_->stats().last_request_seconds, now) << "who compiles is not idle";
   client->Open();
   for (int i = 0; i < 11; ++i) EXPECT_TRUE(NextReply().ok());
   EXPECT_TRUE(Call(CompileRequest(12)).ok()) << "the handle is free, and there is room again";

@@ -320,7 +320,7 @@ SessionStats SessionState::stats() const {
                      .programs = static_cast<int64_t>(programs_.size()),
                      .executions = executions_,
                      .busy_seconds = busy_seconds_ + (busy_ > 0 ? now - busy_since_ : 0),
-                     .last_request_seconds = last_request_,
+                     .last_request_seconds = compiling_.empty() ? last_request_ : now,
                      .activity = ActivityLocked(now),
                      .training_step = training_step_};
   if (const Compilation* const oldest = OldestCompilationLocked(); oldest != nullptr) {

@@ -115,15 +115,21 @@ absl::StatusOr<SessionTable::Admitted> SessionTable::AdmitSharing(
     free.resize(wanted);
     return Add(claim, std::move(free));
   }
-  // What is missing, a take-over of the owner's own sessions may free.
-  std::vector<std::string> own, described;
+  // What is missing, a take-over of the owner's own sessions may free: of those whose clients are gone, if that is enough.
+  std::vector<std::string> own, gone, described;
+  size_t freed = 0;
   for (const SessionEntry& other : others) {
-    if (other.claim.owner == claim.owner) own.push_back(other.id);
     if (described.size() < 8) described.push_back(Describe(other));
+    if (other.claim.owner != claim.owner) continue;
+    own.push_back(other.id);
+    if (other.connected || other.claim.training) continue;
+    gone.push_back(other.id);
+    freed += other.devices.size();
   }
   if (claim.take_over && !own.empty()) {
+    const bool enough = !gone.empty() && static_cast<size_t>(wanted) <= free.size() + freed;
     Admitted admitted;
-    admitted.ends = std::move(own);
+    admitted.ends = enough ? std::move(gone) : std::move(own);
     return admitted;
   }
   if (static_cast<int>(others.size()) >= options_.max_sessions) {
@@ -131,12 +137,13 @@ absl::StatusOr<SessionTable::Admitted> SessionTable::AdmitSharing(
         absl::StrCat("the worker at ", options_.address, " has ", others.size(),
                      " sessions, which is its limit (--max-sessions); wait until one ends"));
   }
-  return absl::ResourceExhaustedError(
-      absl::StrCat(free.size(), " of ", options_.devices, " ", options_.platform, " devices of ",
-                   options_.address, " are free",
-                   claim.devices > 0 ? absl::StrCat(", but ", claim.devices, " are requested") : "",
-                   "; in use by ", absl::StrJoin(described, "; "),
-                   free.empty() ? "; wait until one ends" : "; ask for fewer"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      free.size(), " of ", options_.devices, " ", options_.platform, " devices of ",
+      options_.address, " are free",
+      claim.devices > 0 ? absl::StrCat(", but ", claim.devices, " are requested") : "",
+      "; in use by ", absl::StrJoin(described, "; "),
+      free.empty() ? "; wait until one ends" : "; ask for fewer",
+      own.empty() ? "" : ", or take over yours with --take-over / PENSTOCK_REMOTE_TAKE_OVER=1"));
 }
 
 absl::StatusOr<SessionTable::Admitted> SessionTable::Add(const SessionClaim& claim,
@@ -160,6 +167,19 @@ void SessionTable::SetConnected(const std::string& id, bool connected) {
   for (SessionEntry& entry : entries_) {
     if (entry.id == id) entry.connected = connected;
   }
+}
+
+bool SessionTable::IsConnected(const std::string& id) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const SessionEntry& entry) { return entry.id == id && entry.connected; });
+}
+
+std::string SessionTable::Describe(const std::string& id) const {
+  for (const SessionEntry& entry : List()) {
+    if (entry.id == id) return Describe(entry);
+  }
+  return absl::StrCat("session ", ShortId(id));
 }
 
 void SessionTable::Remove(const std::string& id) {

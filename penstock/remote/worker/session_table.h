@@ -85,13 +85,16 @@ class SessionTable {
   // The entry's devices are free. Does nothing if there is none.
   void Remove(const std::string& id);
 
+  // Of an entry that does not exist: not connected, "session 4f3a91c2".
+  bool IsConnected(const std::string& id) const;
+  // "session 4f3a91c2 from HOST (user) since 14:02, idle 3 min".
+  std::string Describe(const std::string& id) const;
   std::vector<SessionEntry> List() const;
   bool Contains(const std::string& id) const;
   size_t size() const;
   double IdleSeconds(const SessionEntry& entry) const;
 
  private:
-  // "session 4f3a91c2 from HOST (user) since 14:02, idle 3 min".
   std::string Describe(const SessionEntry& entry) const;
   absl::StatusOr<Admitted> AdmitOwner(const SessionClaim& claim, std::vector<SessionEntry> others);
   absl::StatusOr<Admitted> AdmitSharing(const SessionClaim& claim,

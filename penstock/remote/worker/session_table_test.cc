@@ -98,7 +98,7 @@ TEST_F(SessionTableTest, SharingGivesEverySessionItsOwnDevices) {
   EXPECT_THAT(std::string(refused.message()),
               AllOf(HasSubstr("3 of 8 tpu devices of 127.0.0.1:8470 are free, but 4 are requested"),
                     HasSubstr("from laptop (ada)"), HasSubstr("from desk (bob)"),
-                    HasSubstr("ask for fewer")));
+                    HasSubstr("ask for fewer, or take over yours with --take-over")));
   table.Remove(three->id);
   const auto rest = table.Admit(kAda);
   ASSERT_TRUE(rest.ok());
@@ -108,6 +108,17 @@ TEST_F(SessionTableTest, SharingGivesEverySessionItsOwnDevices) {
   const auto taken = table.Admit(TakingOver(For(kBob, 2)));
   ASSERT_TRUE(taken.ok());
   EXPECT_THAT(taken->ends, ElementsAre(two->id));
+}
+
+// A restart of one of several trainings must not end the others.
+TEST_F(SessionTableTest, TakesOverSessionsWithoutClientFirst) {
+  SessionTable table(Options(4, true));
+  const auto first = table.Admit(For(kAda, 1)), second = table.Admit(For(kAda, 3));
+  ASSERT_TRUE(first.ok() && second.ok());
+  table.SetConnected(second->id, false);
+  EXPECT_THAT(table.Admit(TakingOver(For(kAda, 3)))->ends, ElementsAre(second->id));
+  EXPECT_THAT(table.Admit(TakingOver(kAda))->ends, ElementsAre(second->id));
+  EXPECT_THAT(table.Admit(TakingOver(For(kAda, 4)))->ends, ElementsAre(first->id, second->id));
 }
 
 TEST_F(SessionTableTest, LimitsTheNumberOfSessions) {

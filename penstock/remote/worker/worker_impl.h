@@ -26,6 +26,7 @@
 #include "penstock/remote/protocol.pb.h"
 #include "penstock/remote/training/trainings.h"
 #include "penstock/remote/worker/device_session.h"
+#include "penstock/remote/worker/folder_locks.h"
 #include "penstock/remote/worker/maintenance.h"
 #include "penstock/remote/worker/session_table.h"
 #include "penstock/remote/worker/take_over.h"
@@ -95,7 +96,10 @@ class Worker::Impl : public LinkServerHandler {
   // Ends sessions of clients elsewhere, all at once. OK: they have ended. TakeOverWaits: not yet, since what runs there, a
   // compile above all, cannot be interrupted, and the client asks again; UNAVAILABLE: that takes too long.
   absl::Status TakeOverSessions(const std::vector<std::string>& ids, const SessionClaim& claim);
-  absl::Status BeginToEnd(const std::string& id, const SessionClaim& claim);
+  // `why`: "--take-over".
+  absl::Status BeginToEnd(const std::string& id, const SessionClaim& claim, absl::string_view why);
+  // FolderLocks::EndHolder for the session `id`, which is to train in the folder of `holder`.
+  absl::Status EndHolder(const std::string& holder, const std::string& id);
   absl::Status WhyNotEnded(const std::string& id) const;
   // An error of the table, with who takes over meanwhile.
   absl::Status WithEnding(const absl::Status& status);
@@ -188,6 +192,7 @@ class Worker::Impl : public LinkServerHandler {
   std::unique_ptr<base::ThreadPool> ending_;
   std::unique_ptr<Trainings> trainings_;
   TakeOvers take_overs_{options_.take_over};
+  const std::shared_ptr<FolderLocks> folder_locks_ = std::make_shared<FolderLocks>();
 
   std::mutex taking_over_mutex_;
   std::unique_ptr<base::ThreadPool> taking_over_;  // ends sessions that are taken over

@@ -7,6 +7,7 @@
 #include "penstock/base/status.h"
 #include "penstock/remote/wire/features.h"
 #include "penstock/remote/wire/take_over_wait.h"
+#include "penstock/remote/wire/taken_over.h"
 #include "penstock/remote/worker/worker_impl.h"
 
 namespace penstock::remote {
@@ -60,7 +61,9 @@ absl::Status Worker::Impl::WithEnding(const absl::Status& status) {
 
 absl::Status Worker::Impl::TakeOverSessions(const std::vector<std::string>& ids,
                                             const SessionClaim& claim) {
-  for (const std::string& id : ids) PENSTOCK_RETURN_IF_ERROR(BeginToEnd(id, claim));
+  for (const std::string& id : ids) {
+    PENSTOCK_RETURN_IF_ERROR(BeginToEnd(id, claim, "--take-over"));
+  }
   const auto answer = Now() + kAnswerTime;
   std::unique_lock<std::mutex> lock(mutex_);
   for (const std::string& id : ids) {
@@ -71,7 +74,8 @@ absl::Status Worker::Impl::TakeOverSessions(const std::vector<std::string>& ids,
 }
 
 // In the background, since a compile may take many minutes.
-absl::Status Worker::Impl::BeginToEnd(const std::string& id, const SessionClaim& claim) {
+absl::Status Worker::Impl::BeginToEnd(const std::string& id, const SessionClaim& claim,
+                                      absl::string_view why) {
   const std::string compiling = ActivityOf(id).compiling;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -79,20 +83,18 @@ absl::Status Worker::Impl::BeginToEnd(const std::string& id, const SessionClaim&
     if (!ending_sessions_.emplace(id, Ending{now, compiling, NameOf(claim)}).second)
       return absl::OkStatus();
   }
-  log_->ClientLine(absl::StrCat("session ", ShortId(id), " is taken over by ", NameOf(claim)));
-  const auto end =
-      [this, id,
-       reason = absl::AbortedError(absl::StrCat("session ", ShortId(id), " was taken over by ",
-                                                NameOf(claim), " (--take-over)"))] {
-        server_->EndSession(id, reason).IgnoreError();
-        {
-          // One that is not opened yet has no SessionEnded; AddSession rejects it then.
-          const std::lock_guard<std::mutex> lock(mutex_);
-          if (sessions_.find(id) == sessions_.end()) table_->Remove(id);
-          ending_sessions_.erase(id);
-        }
-        changed_.notify_all();
-      };
+  log_->ClientLine(
+      absl::StrCat("session ", ShortId(id), " is taken over by ", NameOf(claim), " (", why, ")"));
+  const auto end = [this, id, reason = TakenOver(ShortId(id), NameOf(claim), why)] {
+    server_->EndSession(id, reason).IgnoreError();
+    {
+      // One that is not opened yet has no SessionEnded; AddSession rejects it then.
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (sessions_.find(id) == sessions_.end()) table_->Remove(id);
+      ending_sessions_.erase(id);
+    }
+    changed_.notify_all();
+  };
   absl::Status status = absl::UnavailableError("the worker ends");
   const std::lock_guard<std::mutex> lock(taking_over_mutex_);
   if (!ends_) {
@@ -111,6 +113,22 @@ absl::Status Worker::Impl::BeginToEnd(const std::string& id, const SessionClaim&
   const std::lock_guard<std::mutex> sessions(mutex_);
   ending_sessions_.erase(id);
   return status;
+}
+
+// The session that a killed client has left must not keep its restart from the folder. One whose client is connected ends by
+// --take-over only.
+absl::Status Worker::Impl::EndHolder(const std::string& holder, const std::string& id) {
+  const std::shared_ptr<Session> holding = Find(holder), wanting = Find(id);
+  if (holding == nullptr || wanting == nullptr) return absl::OkStatus();  // it is ending
+  const bool own = holding->claim.owner == wanting->claim.owner && !holding->training;
+  const bool gone = !table_->IsConnected(holding->entry);
+  if (own && (gone || wanting->claim.take_over)) {
+    return BeginToEnd(holder, wanting->claim,
+                      gone ? "its client was gone, and both train in one folder" : "--take-over");
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("it is ", table_->Describe(holding->entry),
+                   own ? ", which --take-over / PENSTOCK_REMOTE_TAKE_OVER=1 ends" : ""));
 }
 
 absl::Status Worker::Impl::WhyNotEnded(const std::string& id) const {
@@ -167,7 +185,12 @@ absl::StatusOr<OpenedSession> Worker::Impl::AddSession(std::shared_ptr<Session> 
       client_, DeviceSessionOptions{.devices = all ? std::vector<int>() : devices,
                                     .limits = options_.limits,
                                     .readable = options_.readable,
-                                    .writable = options_.writable});
+                                    .writable = options_.writable,
+                                    .folder_locks = folder_locks_,
+                                    .id = id,
+                                    .end_holder = [this, id](const std::string& holder) {
+                                      return EndHolder(holder, id);
+                                    }});
   OpenedSession opened;
   opened.control = session->device->control_receiver();
   opened.bulk = session->device->bulk_receiver();

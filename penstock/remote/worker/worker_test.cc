@@ -18,6 +18,8 @@
 #include "penstock/remote/testing/link_sessions.h"
 #include "penstock/remote/wire/features.h"
 #include "penstock/runtime/testing/test_device.h"
+#include "penstock/train/file_host.h"
+#include "penstock/train/training_lock.h"
 
 namespace penstock::remote {
 namespace worker_test {
@@ -95,7 +97,7 @@ TEST_F(WorkerTest, ServesAClientAndDescribesItsSession) {
 
 TEST_F(WorkerTest, RefusesASecondClientUntilTheFirstHasEnded) {
   Start(Options());
-  auto first = Open();
+  auto first = Open({.address = {}, .take_over = true});
   ASSERT_TRUE(first.ok()) << first.status();
   const absl::Status refused = Open().status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition) << refused;
@@ -108,6 +110,9 @@ TEST_F(WorkerTest, RefusesASecondClientUntilTheFirstHasEnded) {
   const absl::Status ended = put.ok() ? put->Get().status() : put.status();
   EXPECT_THAT(std::string(ended.message()), HasSubstr("was taken over by"));
   EXPECT_THAT(Log(), HasSubstr("is taken over by"));
+  // It may take over as well, but that would go on in turns until neither has trained anything.
+  EXPECT_EQ((*first)->Reopen().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE((*taken)->Put(Array::Scalar(1.0f), (*taken)->devices()[0])->Get().ok());
 }
 
 TEST_F(WorkerTest, TwoClientsTakeOverFromEachOtherInTurns) {
@@ -190,6 +195,56 @@ TEST_F(WorkerTest, SharesDevicesBetweenClients) {
   EXPECT_EQ(buffer->Get().value().item<float>(), 5.0f);
 }
 
+// A client that was killed must be able to start again, at once and on other devices, in its folder.
+TEST_F(WorkerTest, HandsTheFolderOfAClientThatIsGoneToItsOwnersNextSession) {
+  WorkerOptions options = Options();
+  options.share = true;
+  options.writable = {folder_ + "/run/"};
+  Start(options);
+  FaultProxy proxy(PortOf(worker_->address()));
+  const auto lock = [&](const std::shared_ptr<runtime::Client>& client) {
+    const auto files = dynamic_cast<train::FileHost&>(*client).Files();
+    return train::LockForTraining(*files, folder_ + "/run/a");
+  };
+  auto first = OpenRemoteClient(
+      {.address = proxy.address(), .devices = 1, .note = [](absl::string_view) {}});
+  auto second = Open({.address = {}, .devices = 1});
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  const auto held = lock(*first);
+  ASSERT_TRUE(held.ok()) << held.status();
+  const std::string id = Describe().sessions(0).session();
+
+  const absl::Status refused = lock(*second).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()),
+              AllOf(HasSubstr("another training saves"), HasSubstr("it is session " + id),
+                    HasSubstr("which --take-over")));
+
+  proxy.set_faults([](int) { return Fault{.refuse = true}; });
+  proxy.CutAll();
+  while (Describe().sessions_size() > 1 && Describe().sessions(0).connected()) continue;
+  const auto taken = lock(*second);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_THAT(Log(), HasSubstr(absl::StrCat("session ", id, " is taken over by")));
+  EXPECT_THAT(Log(), HasSubstr("its client was gone"));
+}
+
+// The sessions of a worker that was started again come in another order.
+TEST_F(WorkerTest, ReopensOnOtherDevicesOfTheSameKind) {
+  WorkerOptions options = Options();
+  options.share = true;
+  Start(options);
+  options.listen = worker_->address();
+  const auto first = Open({.address = {}, .devices = 1}),
+             second = Open({.address = {}, .devices = 1});
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  worker_ = nullptr;
+  Start(options);
+  ASSERT_EQ((*second)->Reopen(), absl::OkStatus());
+  EXPECT_EQ(Describe().sessions(0).devices(0), 0) << "it had device 1";
+  EXPECT_TRUE((*second)->Put(Array::Scalar(1.0f), (*second)->devices()[0])->Get().ok());
+}
+
 TEST_F(WorkerTest, DrainsWhenItsSessionsHaveEnded) {
   WorkerOptions options = Options();
   options.drain_seconds = 86400;
@@ -257,8 +312,6 @@ TEST_F(WorkerTest, SaysInOneSentenceWhyItCannotStart) {
   EXPECT_THAT(error([](WorkerOptions& o) { o.log_file = "/proc/log"; }), HasSubstr("/proc/log"));
   EXPECT_THAT(error([](WorkerOptions& o) { o.readable = {"gs://bucket"}; }),
               HasSubstr("write gs://bucket/"));
-  EXPECT_THAT(error([&](WorkerOptions& o) { o.log_file = folder_ + "/log"; }),
-              HasSubstr("another worker writes the log"));
   EXPECT_THAT(error([](WorkerOptions& o) {
                 o.client = nullptr;
                 o.device = "grpc://tpu1:8470";
