@@ -16,6 +16,7 @@
 #include "penstock/io/files_elsewhere.h"
 #include "penstock/io/local/folder_lock.h"
 #include "penstock/io/local/local_output_stream.h"
+#include "penstock/io/local/open_local_file.h"
 #include "penstock/io/uri.h"
 
 namespace penstock::io {
@@ -125,6 +126,11 @@ absl::Status CheckWritableFolder(FileSystem& fs, absl::string_view folder_uri) {
   }
   PENSTOCK_ASSIGN_OR_RETURN(const Uri parsed, ParseUri(folder_uri));
   if (!parsed.is_local()) return TryBeside(fs, folder_uri);
+  if (struct stat info; ::stat(parsed.path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "cannot create files in '", DisplayName(folder_uri), "', which is ",
+        NameOfFileType(info.st_mode), "; give a folder, or a name that is not in use"));
+  }
   constexpr absl::string_view kName = "penstock-write-check";
   return TryLocally(fs, JoinPath(folder_uri, kName), JoinPath(parsed.path, kName));
 }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include <sys/stat.h>
@@ -25,6 +26,7 @@ namespace penstock::io {
 namespace write_check_test {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class WriteCheck : public ::testing::Test {
  protected:
@@ -138,7 +140,8 @@ TEST_F(WriteCheck, RejectsFoldersFifosDevicesAndFilesInPlaceOfFolders) {
   EXPECT_THAT(std::string(CheckWritableFile(fs_, "/dev/null").message()), HasSubstr("a device"));
   EXPECT_FALSE(CheckWritableFile(fs_, folder_ + "/new/").ok());
   EXPECT_FALSE(CheckWritableFile(fs_, file + "/below").ok());
-  EXPECT_FALSE(CheckWritableFolder(fs_, file).ok());
+  EXPECT_THAT(std::string(CheckWritableFolder(fs_, file).message()),
+              StartsWith(absl::StrCat("cannot create files in '", file, "', which is a regular")));
   EXPECT_FALSE(CheckWritableFile(fs_, "/proc/no-such-folder/file").ok());
   EXPECT_FALSE(CheckWritableFile(fs_, "ftp://host/file").ok());
   EXPECT_TRUE(std::filesystem::is_fifo(fifo));
