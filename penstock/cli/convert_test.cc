@@ -1,6 +1,7 @@
 // Tests of the command `penstock convert`.
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -19,6 +20,7 @@ using testing::CommandResult;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::Penstock;
+using ::testing::StartsWith;
 
 class ConvertTest : public testing::CommandFixture {
  protected:
@@ -278,9 +280,12 @@ TEST_F(ConvertTest, InspectsPrefixesOfCheckpoints) {
   EXPECT_EQ(Penstock({"inspect", Path("run/other.ckpt")}).code, 1);
   // A damaged index is named, not looked for as shards.
   ASSERT_TRUE(io::WriteFile(fs(), Path("bad.index"), "not a table").ok());
-  const CommandResult bad = Penstock({"inspect", Path("bad")});
-  EXPECT_EQ(bad.code, 1);
-  EXPECT_THAT(bad.err, HasSubstr("bad.index: offset 0: is not a table"));
+  for (const char* const name : {"bad", "bad.index"}) {
+    const CommandResult bad = Penstock({"inspect", Path(name)});
+    EXPECT_EQ(bad.code, 1);
+    EXPECT_THAT(bad.err, StartsWith(absl::StrCat("penstock inspect: ", Path("bad.index"),
+                                                 ": offset 0: is not a table")));
+  }
 }
 
 // A checkpoint with a string and an object graph, as TensorFlow writes it: checkpoint.py beside it.

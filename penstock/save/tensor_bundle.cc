@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/checked_size.h"
@@ -452,9 +453,7 @@ absl::StatusOr<Index> ReadIndex(io::FileSystem& fs, absl::string_view prefix) {
   std::string bytes(static_cast<size_t>(file->size()), '\0');
   PENSTOCK_RETURN_IF_ERROR(ReadExactly(*file, 0, absl::MakeSpan(bytes)));
   absl::StatusOr<Index> index = ParseIndex(bytes);
-  if (!index.ok()) {
-    return base::WithContext(index.status(), io::Basename(IndexFile(prefix)));
-  }
+  if (!index.ok()) return base::WithContext(index.status(), io::DisplayName(IndexFile(prefix)));
   return index;
 }
 
@@ -517,15 +516,21 @@ bool Recognizes(const Probe& probe) {
   return !probe.is_directory && PrefixOf(probe.uri) != probe.uri;
 }
 
+// The error of the index names that, which may be `uri` itself.
+absl::Status Named(const absl::Status& status, absl::string_view uri) {
+  if (absl::StartsWith(status.message(), io::DisplayName(IndexFile(PrefixOf(uri))))) return status;
+  return base::WithContext(status, io::DisplayName(uri));
+}
+
 absl::StatusOr<Contents> InspectUri(io::FileSystem& fs, absl::string_view uri) {
   absl::StatusOr<Contents> contents = InspectBundle(fs, uri);
-  if (!contents.ok()) return base::WithContext(contents.status(), io::DisplayName(uri));
+  if (!contents.ok()) return Named(contents.status(), uri);
   return contents;
 }
 
 absl::StatusOr<Weights> ReadUri(io::FileSystem& fs, absl::string_view uri) {
   absl::StatusOr<Weights> weights = ReadBundle(fs, uri);
-  if (!weights.ok()) return base::WithContext(weights.status(), io::DisplayName(uri));
+  if (!weights.ok()) return Named(weights.status(), uri);
   return weights;
 }
 
