@@ -288,6 +288,10 @@ std::string UsageError(const CLI::ParseError& error, const CLI::App& root,
         continue;
       return NoOptionError(named.name, option, names);
     }
+    return UnexpectedWordError(named.name, error.what());
+  }
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ConversionError)) {
+    return FlagValueError(error.what());
   }
   return NumberOfValuesError(error.what());
 }
@@ -394,6 +398,7 @@ absl::Status CommandLine::AddConfig(std::vector<std::string>& arguments) const {
   std::vector<std::string> names;
   for (const CLI::Option* option : app->get_options()) {
     if (option->get_lnames().empty()) continue;
+    if (option->get_lnames()[0] == kConfig + 2) continue;  // a file names no other one
     names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
   }
   const std::string where = absl::StrCat(kConfig, ": ", io::DisplayName(uri));

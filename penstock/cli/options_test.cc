@@ -201,7 +201,8 @@ TEST(CommandLineErrors, SayWhatWouldBeRight) {
   EXPECT_THAT(error({"train", "--data", "d", "--epoch=5"}),
               HasSubstr("--epoch is not an option of penstock train; the most similar are "
                         "'--epochs'"));
-  EXPECT_THAT(error({"devices", "cpu"}), HasSubstr("cpu"));
+  EXPECT_THAT(error({"devices", "cpu"}), HasSubstr("'cpu' is no option of penstock devices"));
+  EXPECT_THAT(error({"devices", "--json=maybe"}), HasSubstr("--json is a flag"));
   EXPECT_THAT(error({"pack", "p", "--out", "a", "--out", "b"}),
               HasSubstr("--out: takes 1 value, but has 2; give the option once"));
   EXPECT_THAT(error({"pack", "p", "--out", "a", "--size", "8"}),

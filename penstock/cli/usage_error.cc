@@ -25,6 +25,22 @@ std::string NoOptionError(absl::string_view command, absl::string_view option,
                       nn::SimilarNames(option, options));
 }
 
+std::string UnexpectedWordError(absl::string_view command, absl::string_view error) {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(error, absl::MaxSplits(": ", 1));
+  return absl::StrCat("'", parts.second, "' is no option of ", command,
+                      ", and no option takes it as a value; names of options begin with --");
+}
+
+std::string FlagValueError(absl::string_view error) {
+  absl::string_view rest = error;
+  if (!absl::ConsumePrefix(&rest, "Could not convert: ")) return std::string(error);
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(rest, absl::MaxSplits(" = ", 1));
+  return absl::StrCat(parts.first, " is a flag, which is given without a value, or as ",
+                      parts.first, "=true or =false; got '", parts.second, "'");
+}
+
 std::string NumberOfValuesError(absl::string_view error) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(error, absl::MaxSplits(": ", 1));

@@ -16,6 +16,12 @@ std::string NoCommandError(absl::string_view program, absl::string_view word,
 std::string NoOptionError(absl::string_view command, absl::string_view option,
                           const std::vector<std::string>& options);
 
+// CLI11's error about words that belong to no option, in plain words.
+std::string UnexpectedWordError(absl::string_view command, absl::string_view error);
+
+// CLI11's error about the value of a flag, in plain words; another error as it is.
+std::string FlagValueError(absl::string_view error);
+
 // CLI11's error about the number of an option's values, in plain words; another error as it is.
 std::string NumberOfValuesError(absl::string_view error);
 

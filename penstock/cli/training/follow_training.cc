@@ -52,8 +52,9 @@ absl::StatusOr<remote::TrainingInfo> FollowTraining(const std::string& address,
         return reply.status();
       }
       if (!trying) {
-        std::fprintf(stderr, "(the worker cannot be reached; trying again for %.0f s)\n",
-                     kPatienceSeconds);
+        // Why: it may be a wrong address.
+        std::fprintf(stderr, "(%s; trying again for %.0f s)\n",
+                     LegibleLine(reply.status().message()).c_str(), kPatienceSeconds);
       }
       trying = true;
       continue;
