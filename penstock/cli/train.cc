@@ -97,6 +97,14 @@ class Train : public Command {
     // A run that stopped early saves the model and still fails, unless that was the intention.
     if (!history.stop_reason.empty() && !StoppedByPatience(history))
       return absl::AbortedError(absl::StrCat("stopped: ", history.stop_reason));
+    if (!history.incomplete_logs.empty()) {
+      return absl::DataLossError(
+          absl::StrCat("the training is complete", save_.empty() ? "" : " and the model saved",
+                       ", but ", absl::StrJoin(history.incomplete_logs, "; "), "; make room there",
+                       csv_log_.empty() || checkpoints_.folder().empty()
+                           ? ", or choose another place"
+                           : " and run the same command again, which writes the missing rows"));
+    }
     return absl::OkStatus();
   }
 
@@ -324,6 +332,8 @@ class Train : public Command {
     history.epochs.insert(history.epochs.end(), second.epochs.begin(), second.epochs.end());
     history.stats.insert(history.stats.end(), second.stats.begin(), second.stats.end());
     history.stop_reason = second.stop_reason;
+    history.incomplete_logs.insert(history.incomplete_logs.end(), second.incomplete_logs.begin(),
+                                   second.incomplete_logs.end());
     history.interrupted = second.interrupted;
     return history;
   }

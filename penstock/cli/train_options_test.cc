@@ -449,7 +449,9 @@ class TrainOptionsTest : public testing::CommandFixture {
            const std::vector<std::string> lines = absl::StrSplit(Bytes(Path("log.csv")), '\n');
            EXPECT_EQ(lines.size(), 4u);  // header, two epochs, empty rest
            EXPECT_THAT(lines[0], HasSubstr("loss"));
-           History({"--csv-log", "/dev/null"});  // a device
+           EXPECT_THAT(Error({"--csv-log", "/dev/full"}),  // a device
+                       HasSubstr("the training is complete, but CsvLogger: /dev/full lacks its "
+                                 "last 3 lines"));
            const std::string error = Error({"--csv-log", "s3://KEY:TOPSECRET@bucket/log.csv"});
            EXPECT_THAT(error, AllOf(HasSubstr("log.csv"), ::testing::Not(HasSubstr("TOPSECRET"))));
          }},

@@ -26,6 +26,9 @@ struct History {
   // Whether the training ended because the program is about to exit (TrainingContext::Interrupt).
   // It can be resumed from a checkpoint.
   bool interrupted = false;
+  // Logs (Callback::IsLog: CsvLogger, TensorBoard) of this call that lack something which could not be written, and why: a
+  // sentence each. The training itself is complete.
+  std::vector<std::string> incomplete_logs = {};
 
   // The values of one metric by epoch: Keras's history.history["loss"]. Epochs without it
   // (validation_freq) are omitted; an unknown name has no values.

@@ -42,9 +42,10 @@ absl::Status CallbackList::CallGuarded(Callback& callback, const char* hook,
   if (status.ok() || !callback.IsLog() || absl::EndsWith(hook, "Begin")) return status;
   if (told_.insert(callback.name()).second) {
     const std::string name = absl::StrCat(callback.name(), ": ");
-    const absl::string_view message = absl::StripPrefix(status.message(), name);
-    std::fprintf(stderr, "warning: %s%s; training continues\n", name.c_str(),
-                 std::string(message).c_str());
+    const std::string error = absl::StrCat(name, absl::StripPrefix(status.message(), name));
+    std::fprintf(stderr, "warning: %s%s\n", error.c_str(),
+                 absl::string_view(hook) == "TrainEnd" ? "" : "; training continues");
+    log_errors_.push_back(error);
   }
   return absl::OkStatus();
 }

@@ -33,6 +33,9 @@ class CallbackList {
   void ForAll(const char* hook, absl::FunctionRef<absl::Status(Callback&)> call,
               absl::Status& status);
 
+  // The first error of each log: "TensorBoard: runs/a cannot be written: No space left on device".
+  const std::vector<std::string>& log_errors() const { return log_errors_; }
+
   bool empty() const { return callbacks_.empty(); }
   bool WantsState(const Position& position) const;
   bool ObservesBatchBegin() const;
@@ -63,6 +66,7 @@ class CallbackList {
   base::Trace* const trace_;
   std::vector<std::string> names_;  // for the trace
   std::set<std::string> told_;      // notes and warnings that were shown
+  std::vector<std::string> log_errors_;
 };
 
 }  // namespace penstock::train

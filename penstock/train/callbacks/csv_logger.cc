@@ -51,13 +51,14 @@ size_t EndOfRowsBefore(absl::string_view text, int epoch) {
 
 // The file is not opened before the first epoch begins, when a resumed checkpoint has been
 // accepted. Rows of epochs that are trained again are replaced.
-class CsvCallback : public Callback {
+class CsvLoggerCallback : public Callback {
  public:
-  explicit CsvCallback(const CsvLoggerOptions& options) : options_(options) {}
+  explicit CsvLoggerCallback(const CsvLoggerOptions& options) : options_(options) {}
 
   std::string state_name() const override { return absl::StrCat("CsvLogger(", options_.path, ")"); }
 
   bool ObservesBatchBegin() const override { return false; }
+  bool IsLog() const override { return true; }
   absl::Status Check(const TrainingContext&) const override { return CheckCsvLog(options_.path); }
 
   absl::Status TrainBegin(TrainingContext&) override {
@@ -92,11 +93,12 @@ class CsvCallback : public Callback {
 
   absl::Status TrainEnd(TrainingContext&) override {
     if (!pending_.empty()) Write();
-    if (const auto rows = std::count(pending_.begin(), pending_.end(), '\n'); rows > 0) {
-      Warn(absl::StrCat("lacks its last ", rows, " lines, which could not be written"));
-    }
     file_ = io::FileDescriptor();
-    return absl::OkStatus();
+    const auto rows = std::count(pending_.begin(), pending_.end(), '\n');
+    if (rows == 0) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat("CsvLogger: ", options_.path, " lacks its last ", rows,
+                                            rows == 1 ? " line, which" : " lines, which",
+                                            " could not be written (", std::strerror(error_), ")"));
   }
 
   std::string Save() const override {
@@ -145,8 +147,9 @@ class CsvCallback : public Callback {
       const ssize_t n = ::write(file_.get(), pending_.data() + done, pending_.size() - done);
       if (n < 0 && errno == EINTR) continue;
       if (n <= 0) {
+        error_ = errno;
         if (!std::exchange(warned_, true)) {
-          Warn(absl::StrCat("cannot be written (", std::strerror(errno),
+          Warn(absl::StrCat("cannot be written (", std::strerror(error_),
                             "); training continues, and the rows are written when it works again"));
         }
         // A truncated row would be joined to the next one.
@@ -177,6 +180,7 @@ class CsvCallback : public Callback {
   bool began_ = false;
   bool regular_ = false;             // not a terminal or a pipe
   bool warned_ = false;              // about the pending rows
+  int error_ = 0;                    // errno of the last attempt to write them
   int64_t end_ = 0;                  // size of the file's rows in bytes
   std::string pending_;              // rows that could not be written yet
   std::optional<int64_t> restored_;  // end_ in the resumed checkpoint
@@ -206,7 +210,7 @@ absl::Status CheckCsvLog(const std::string& path) {
 }
 
 std::shared_ptr<Callback> CsvLogger(const CsvLoggerOptions& options) {
-  return std::make_shared<CsvCallback>(options);
+  return std::make_shared<CsvLoggerCallback>(options);
 }
 
 }  // namespace penstock::train

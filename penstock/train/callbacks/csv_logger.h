@@ -15,7 +15,8 @@ namespace penstock::train {
 // Writes a row for each epoch: "epoch,loss,accuracy,...". `append` continues a file with the same
 // columns. The file is first written when the first epoch begins. A resumed run keeps the rows of
 // earlier epochs and replaces later ones. A row that cannot be written (a full disk) is a warning
-// on stderr, and is written with the next one.
+// on stderr, and is written with the next one; rows that are missing at the end are in
+// History::incomplete_logs.
 struct CsvLoggerOptions {
   std::string path;  // local
   bool append = false;

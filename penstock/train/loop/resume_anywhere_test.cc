@@ -453,8 +453,11 @@ TEST(ResumeAfterAnError, UnwritableLogDoesNotEndTraining) {
   };
   const auto log = std::make_shared<Log>();
   const auto trainer = *SmallTrainer();
-  ASSERT_TRUE(trainer->Fit(Rows().Batch(8), {.epochs = 2, .callbacks = {log}}).ok());
+  const auto history = trainer->Fit(Rows().Batch(8), {.epochs = 2, .callbacks = {log}});
+  ASSERT_TRUE(history.ok()) << history.status();
   EXPECT_EQ(log->calls, 4 * 2 + 2 + 1);
+  EXPECT_THAT(history->incomplete_logs,
+              ::testing::ElementsAre(absl::StrCat(log->name(), ": the disk is full")));
   EXPECT_TRUE(TensorBoard({.folder = "f"})->IsLog());
 }
 

@@ -171,6 +171,7 @@ absl::StatusOr<History> TrainingLoop::Run() {
   if (profiler_ != nullptr) FinishProfile();
   model_.steps_tuner().Release();
   if (!status_.ok()) return status_;
+  progress_.history.incomplete_logs = callbacks_.log_errors();
   return std::move(progress_.history);
 }
 
