@@ -1,7 +1,8 @@
-// Bodies of Cond and WhileLoop while they are built and lowered. Internal to room session; programs
+// Bodies of Cond, WhileLoop and the loops of scan_loop.h while they are built and lowered. Internal to room session; programs
 // use control_flow.h.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,17 @@ inline bool IsWithin(const Body* body, const Body* outer) {
   while (body != outer && body != nullptr) body = body->outer;
   return body == outer;
 }
+
+struct BranchResult;  // control_flow.h
+
+// Calls `function` with these arguments to build a body; null after an error of the graph.
+std::unique_ptr<Body> BuildBody(Graph* graph, const std::string& name,
+                                const std::vector<Node::Output>& arguments, SourceLocation where,
+                                const std::function<BranchResult(const Tensors&)>& function);
+
+// Adds the operation that the bodies belong to. Its inputs: `inputs`, then what is captured.
+Operation AddOwner(Graph* graph, NodeOptions options, Tensors inputs,
+                   std::shared_ptr<BodyOwner> owner, LowerFunction lower, SourceLocation where);
 
 // RAII: nodes are created in `body` meanwhile. Control dependencies around it do not apply to them:
 // they are those of the operation that the body belongs to.

@@ -26,7 +26,8 @@ absl::Status CheckBodyResults(const Graph& graph, const Body& body) {
   return absl::OkStatus();
 }
 
-// Calls `function` to build a body with these arguments.
+}  // namespace
+
 std::unique_ptr<Body> BuildBody(Graph* graph, const std::string& name,
                                 const std::vector<Node::Output>& arguments, SourceLocation where,
                                 const std::function<BranchResult(const Tensors&)>& function) {
@@ -52,7 +53,6 @@ std::unique_ptr<Body> BuildBody(Graph* graph, const std::string& name,
   return body;
 }
 
-// Adds the operation that the bodies belong to. Its inputs: `inputs`, then what is captured.
 Operation AddOwner(Graph* graph, NodeOptions options, Tensors inputs,
                    std::shared_ptr<BodyOwner> owner, LowerFunction lower, SourceLocation where) {
   for (const auto& body : owner->bodies) {
@@ -65,6 +65,8 @@ Operation AddOwner(Graph* graph, NodeOptions options, Tensors inputs,
   options.extra = std::move(owner);
   return Operation(graph->AddNode(std::move(options), std::move(inputs), std::move(lower), where));
 }
+
+namespace {
 
 // The shape that both have, with unknown extents where they differ.
 PartialShape CommonShape(const PartialShape& a, const PartialShape& b) {

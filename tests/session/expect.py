@@ -24,6 +24,7 @@ import safetensors.numpy
 
 import arrays
 import elementwise
+import functional
 import images
 import indexing
 import nn
@@ -32,7 +33,8 @@ import reductions
 import spatial
 
 FAMILIES = {"elementwise": elementwise, "reductions": reductions, "products": products, "arrays": arrays,
-            "indexing": indexing, "nn": nn, "spatial": spatial, "images": images}
+            "indexing": indexing, "nn": nn, "spatial": spatial, "images": images,
+            "functional": functional}
 
 RANDOM = "is random; ops/random_ops_test.cc tests it statistically"
 ERROR = "is an error; ops/array_ops_test.cc tests its message"

@@ -7,6 +7,7 @@
 
 #include "penstock/session/ops/array_ops.h"
 #include "penstock/session/ops/core_ops.h"
+#include "penstock/session/ops/functional_ops.h"
 #include "penstock/session/ops/image_ops.h"
 #include "penstock/session/ops/linalg_ops.h"
 #include "penstock/session/ops/math_ops.h"
@@ -38,5 +39,6 @@ RowTable IndexingRows();
 RowTable NnRows();
 RowTable SpatialRows();
 RowTable ImageRows();
+RowTable FunctionalRows();
 
 }  // namespace penstock::tests

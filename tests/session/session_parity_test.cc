@@ -36,7 +36,8 @@ const std::map<std::string, RowTable>& Families() {
       {"elementwise", ElementwiseRows()}, {"reductions", ReductionRows()},
       {"products", ProductRows()},        {"arrays", ArrayRows()},
       {"indexing", IndexingRows()},       {"nn", NnRows()},
-      {"spatial", SpatialRows()},         {"images", ImageRows()}};
+      {"spatial", SpatialRows()},         {"images", ImageRows()},
+      {"functional", FunctionalRows()}};
   return families;
 }
 
