@@ -37,6 +37,7 @@ absl::Status MonitoredLoop::Start(session::Session& session, const StartOptions&
   context_->write_beside_ = options.write_beside;
   context_->remove_beside_ = options.remove_beside;
   global_step_ = options.global_step;
+  runs_anything_ = options.runs_anything;
   if (!global_step_.empty()) {
     PENSTOCK_ASSIGN_OR_RETURN(context_->global_step_, ReadGlobalStep());
   }
@@ -48,13 +49,14 @@ absl::Status MonitoredLoop::Start(session::Session& session, const StartOptions&
 }
 
 absl::StatusOr<bool> MonitoredLoop::Run(const session::Fetches& fetches, int64_t steps,
-                                        std::vector<base::Array>* values) {
+                                        std::vector<base::Array>* values,
+                                        const session::FeedDict& feeds) {
   for (const Hook& hook : hooks_) {
     steps = std::min(steps, std::max<int64_t>(1, hook->StepsUntilNext(context_->global_step())));
   }
   context_->steps_ = steps;
   fetches_ = fetches;
-  feeds_.clear();
+  feeds_ = feeds;
   first_.clear();
   const absl::Status before = base::CatchExceptions([&] {
     for (const Hook& hook : hooks_) {
@@ -134,6 +136,10 @@ absl::Status MonitoredLoop::CountSteps(int64_t steps) {
   PENSTOCK_ASSIGN_OR_RETURN(const int64_t now, ReadGlobalStep());
   const int64_t added = now - context_->global_step_;
   context_->global_step_ = now;
+  if (runs_anything_) {
+    context_->steps_run_ += steps;
+    return absl::OkStatus();
+  }
   // The device loop ends early with the input.
   const bool ended_early = steps > 1 && added > 0 && added < steps && !exact_;
   context_->steps_run_ += ended_early ? added : steps;

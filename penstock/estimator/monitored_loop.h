@@ -43,6 +43,8 @@ class MonitoredLoop {
     bool restored = false;
     std::function<absl::Status(absl::string_view)> write_beside = nullptr;
     std::function<void(absl::string_view)> remove_beside = nullptr;
+    // Whether runs may leave the global step as it is: then it is read after each.
+    bool runs_anything = false;
   };
 
   absl::Status Begin();
@@ -50,7 +52,8 @@ class MonitoredLoop {
   // Runs `fetches` and what the hooks add, at most `steps` times in one execution. `values`, if not
   // null: receives the values of `fetches`. False at the end of the input.
   absl::StatusOr<bool> Run(const session::Fetches& fetches, int64_t steps,
-                           std::vector<base::Array>* values = nullptr);
+                           std::vector<base::Array>* values = nullptr,
+                           const session::FeedDict& feeds = {});
   absl::Status End();
 
   bool should_stop() const { return context_.has_value() && context_->stop_requested(); }
@@ -74,6 +77,7 @@ class MonitoredLoop {
   const std::function<void(absl::string_view)> log_;
   std::optional<RunContext> context_;
   std::string global_step_;
+  bool runs_anything_ = false;
   bool verified_ = false, exact_ = false;
   int64_t runs_without_progress_ = 0;
   // Of the current run.
