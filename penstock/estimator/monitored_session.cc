@@ -220,6 +220,8 @@ int64_t MonitoredTrainingSession::global_step() const {
   return state_->status.ok() ? state_->loop->global_step() : 0;
 }
 
-session::Session& MonitoredTrainingSession::session() { return *state_->session; }
+session::Session* MonitoredTrainingSession::raw_session() {
+  return state_->session.has_value() ? &*state_->session : nullptr;
+}
 
 }  // namespace penstock::estimator

@@ -101,8 +101,9 @@ class MonitoredTrainingSession {
 
   // The global step; 0 without one.
   int64_t global_step() const;
-  // Runs of this session are without hooks. Requires status().ok().
-  session::Session& session();
+  // The session below, whose Runs are without hooks (raw_session()); null if there was an error
+  // before it was made.
+  session::Session* raw_session();
 
  private:
   struct State;

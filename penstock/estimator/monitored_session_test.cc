@@ -88,6 +88,7 @@ TEST_F(MonitoredSessionTest, InitializesByTheScaffold) {
             .save_checkpoint_secs = 0});
   ASSERT_EQ(session.status(), absl::OkStatus());
   EXPECT_EQ(Value(session, w_), 8);
+  EXPECT_EQ(session.raw_session()->GetVariableValue("w")->item<float>(), 8);
   EXPECT_EQ(session.Close(), absl::OkStatus());
   EXPECT_EQ(Latest(), "");
 }
@@ -112,6 +113,7 @@ TEST_F(MonitoredSessionTest, SaysWhatIsWrong) {
     EXPECT_EQ(session.Run(train_), session.status());
     EXPECT_EQ(session.Close(), session.status());
     EXPECT_EQ(session.global_step(), 0);
+    EXPECT_EQ(session.raw_session() == nullptr, options.scaffold.init_op == session::Operation());
     return std::string(session.status().message());
   };
   EXPECT_THAT(message({.save_checkpoint_secs = 1, .save_checkpoint_steps = 1}),
