@@ -12,7 +12,8 @@ import sys
 
 NAME = re.compile(r"^(?P<name>[a-z_]+(?:::\w+)+)(?:\.(?P<member>\w+))?(?:[({].*)?$")
 HEADERS = ["penstock/penstock.h", "penstock/estimator/canned/canned.h", "penstock/estimator/estimator.h",
-           "penstock/estimator/keras_interop.h", "penstock/estimator/train_and_evaluate.h", "penstock/lazy/torch.h",
+           "penstock/estimator/keras_interop.h", "penstock/estimator/monitored_session.h",
+           "penstock/estimator/train_and_evaluate.h", "penstock/lazy/torch.h",
            "penstock/session/tensorflow.h"]
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from layers import layer_rows
+from rnn import rnn_rows
 
 v1 = tf.compat.v1
 v1.disable_eager_execution()
@@ -363,6 +364,7 @@ rows = {
     "metric_variables": metric_names,
     "averages": average_rows(),
     "layers": layer_rows(put, random, session),
+    "rnn": rnn_rows(put, random, session),
     "checkpoint": check_our_checkpoint(),
     "events": read_our_events(),
 }

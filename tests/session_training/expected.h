@@ -27,6 +27,7 @@ class Expected {
   const absl::Status& status() const { return status_; }
   const json& rows() const { return rows_; }
   Array array(const std::string& key) const;
+  bool Has(const std::string& key) const { return arrays_.Find(key) != nullptr; }
   std::string folder() const { return folder_.path().string(); }
 
  private:
