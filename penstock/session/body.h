@@ -1,5 +1,5 @@
-// Bodies of Cond, WhileLoop and the loops of scan_loop.h while they are built and lowered. Internal to room session; programs
-// use control_flow.h.
+// Bodies of Cond, WhileLoop and the loops of scan_loop.h while they are built and lowered. Internal
+// to room session; programs use control_flow.h.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace penstock::session {
 
-// A function of Cond or WhileLoop: the nodes that it created, and what it returned. Nodes of a body
+// A function of Cond, WhileLoop or Scan: the nodes that it created, and what it returned. Nodes of a body
 // refer to tensors of the bodies around it, too (captures).
 struct Body {
   const Body* outer = nullptr;  // null: the top level
@@ -22,9 +22,15 @@ struct Body {
   std::vector<Node*> nodes;     // created directly in it, in order
 };
 
-// Extra of Cond and WhileLoop: their bodies.
+// Graph::Extension: all bodies of a graph, also those whose functions failed, because nodes refer to
+// the body in which they were created.
+struct GraphBodies {
+  std::vector<std::unique_ptr<Body>> all;
+};
+
+// Extra of Cond, WhileLoop and Scan: their bodies.
 struct BodyOwner : NodeExtra {
-  std::vector<std::unique_ptr<Body>> bodies;
+  std::vector<const Body*> bodies;
   bool is_unlimited_loop = false;  // a WhileLoop without maximum_iterations
 };
 
@@ -46,10 +52,11 @@ inline bool IsWithin(const Body* body, const Body* outer) {
 
 struct BranchResult;  // control_flow.h
 
-// Calls `function` with these arguments to build a body; null after an error of the graph.
-std::unique_ptr<Body> BuildBody(Graph* graph, const std::string& name,
-                                const std::vector<Node::Output>& arguments, SourceLocation where,
-                                const std::function<BranchResult(const Tensors&)>& function);
+// Calls `function` to build a body with these arguments. Null after an error, which the graph has
+// then; so is an exception, which leaves operations behind that no function returned.
+const Body* BuildBody(Graph* graph, const std::string& name,
+                      const std::vector<Node::Output>& arguments, SourceLocation where,
+                      const std::function<BranchResult(const Tensors&)>& function);
 
 // Adds the operation that the bodies belong to. Its inputs: `inputs`, then what is captured.
 Operation AddOwner(Graph* graph, NodeOptions options, Tensors inputs,

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/session/body.h"
 #include "penstock/session/infer.h"
 #include "penstock/session/run/loop_lowering.h"
@@ -28,13 +29,14 @@ absl::Status CheckBodyResults(const Graph& graph, const Body& body) {
 
 }  // namespace
 
-std::unique_ptr<Body> BuildBody(Graph* graph, const std::string& name,
-                                const std::vector<Node::Output>& arguments, SourceLocation where,
-                                const std::function<BranchResult(const Tensors&)>& function) {
-  auto body = std::make_unique<Body>();
+const Body* BuildBody(Graph* graph, const std::string& name,
+                      const std::vector<Node::Output>& arguments, SourceLocation where,
+                      const std::function<BranchResult(const Tensors&)>& function) {
+  Body* const body =
+      graph->Extension<GraphBodies>().all.emplace_back(std::make_unique<Body>()).get();
   body->outer = graph->body();
   body->name = name;
-  const BodyScope scope(graph, body.get());
+  const BodyScope scope(graph, body);
   for (const Node::Output& argument : arguments) {
     Node* const node = graph->AddNode(
         {.type = "LoopVariable", .name = "Identity", .outputs = std::vector{argument}}, {}, nullptr,
@@ -42,20 +44,21 @@ std::unique_ptr<Body> BuildBody(Graph* graph, const std::string& name,
     if (node == nullptr) return nullptr;
     body->arguments.push_back(Tensor(node, 0));
   }
-  BranchResult result = function(body->arguments);
-  body->results = std::move(result.tensors);
-  body->effects = std::move(result.operations);
-  if (!graph->status().ok()) return nullptr;
-  if (const absl::Status s = CheckBodyResults(*graph, *body); !s.ok()) {
-    graph->Fail(s, name, where);
-    return nullptr;
-  }
-  return body;
+  absl::Status status = base::CatchExceptions([&] {
+    BranchResult result = function(body->arguments);
+    body->results = std::move(result.tensors);
+    body->effects = std::move(result.operations);
+    return graph->status();
+  });
+  if (status.ok()) status = CheckBodyResults(*graph, *body);
+  if (status.ok()) return body;
+  graph->Fail(status, name, where);
+  return nullptr;
 }
 
 Operation AddOwner(Graph* graph, NodeOptions options, Tensors inputs,
                    std::shared_ptr<BodyOwner> owner, LowerFunction lower, SourceLocation where) {
-  for (const auto& body : owner->bodies) {
+  for (const Body* body : owner->bodies) {
     const Captures captures = CapturesOf(*body);
     inputs.insert(inputs.end(), captures.tensors.begin(), captures.tensors.end());
     options.control_inputs.insert(options.control_inputs.end(), captures.control_inputs.begin(),
@@ -109,6 +112,12 @@ absl::StatusOr<std::vector<Node::Output>> BranchOutputs(const Body& yes, const B
 Operation AddCond(const Tensor& pred, const Branch& true_fn, const Branch& false_fn,
                   absl::string_view name, SourceLocation where) {
   const std::string given(name.empty() ? "cond" : name);
+  if (true_fn == nullptr || false_fn == nullptr) {
+    FailOp({pred}, absl::StrCat("Cond '", given, "'"),
+           absl::StrCat("it needs a function as its ", true_fn == nullptr ? "true_fn" : "false_fn"),
+           where);
+    return Operation();
+  }
   if (!IsBoolScalar(pred)) {
     FailOp({pred}, absl::StrCat("Cond '", given, "'"),
            absl::StrCat("the predicate must be a bool scalar, got ",
@@ -121,10 +130,10 @@ Operation AddCond(const Tensor& pred, const Branch& true_fn, const Branch& false
   const NameScope scope(given);
   auto owner = std::make_shared<BodyOwner>();
   for (const Branch* branch : {&true_fn, &false_fn}) {
-    std::unique_ptr<Body> body =
+    const Body* const body =
         BuildBody(graph, scope.name(), {}, where, [&](const Tensors&) { return (*branch)(); });
     if (body == nullptr) return Operation();
-    owner->bodies.push_back(std::move(body));
+    owner->bodies.push_back(body);
   }
   const Body &yes = *owner->bodies[0], &no = *owner->bodies[1];
   absl::StatusOr<std::vector<Node::Output>> outputs = BranchOutputs(yes, no);
@@ -257,12 +266,12 @@ Tensors WhileLoop(const std::function<Tensor(const Tensors&)>& cond,
   const NameScope scope(options.name);
   auto owner = std::make_shared<BodyOwner>();
   owner->is_unlimited_loop = options.maximum_iterations < 0;
-  owner->bodies.push_back(BuildBody(graph, scope.name(), *types, where,
-                                    [&](const Tensors& v) { return BranchResult(cond(v)); }));
-  if (owner->bodies[0] == nullptr) return {};
-  owner->bodies.push_back(BuildBody(graph, scope.name(), *types, where,
-                                    [&](const Tensors& v) { return BranchResult(body(v)); }));
-  if (owner->bodies[1] == nullptr) return {};
+  for (const auto& function : {std::function<BranchResult(const Tensors&)>(cond),
+                               std::function<BranchResult(const Tensors&)>(body)}) {
+    const Body* const built = BuildBody(graph, scope.name(), *types, where, function);
+    if (built == nullptr) return {};
+    owner->bodies.push_back(built);
+  }
   const Body &condition = *owner->bodies[0], &repeated = *owner->bodies[1];
   if (const absl::Status s = CheckLoopResults(*types, condition, repeated); !s.ok()) {
     graph->Fail(s, what, where);

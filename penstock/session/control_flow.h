@@ -10,7 +10,7 @@
 // only the operations on which its results depend run, and only if the branch is taken. A body may
 // use tensors from outside, read and assign variables, draw random numbers, and contain other
 // bodies; its own tensors have no value outside, unless it returns them. Batches of an iterator and
-// feeds enter from outside.
+// feeds enter from outside. A null function, and an exception of one, is an error of the graph.
 //
 // Differences from TensorFlow 1.15: shapes do not change from one iteration to the next, and the
 // branches of a Cond return the same shapes (XLA's programs are static).
@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "penstock/base/null_function.h"
 #include "penstock/session/graph.h"
 #include "penstock/session/ops/core_ops.h"
 #include "penstock/session/variable.h"
@@ -41,6 +42,13 @@ struct BranchResult {
 };
 using Branch = std::function<BranchResult()>;
 
+// `function` as a Branch, which is null if it is.
+template <typename Function>
+Branch ToBranch(Function& function) {
+  if (base::IsNullFunction(function)) return nullptr;
+  return [&function] { return BranchResult(function()); };
+}
+
 // The operation of Cond, with the tensors that the branches return as outputs.
 Operation AddCond(const Tensor& pred, const Branch& true_fn, const Branch& false_fn,
                   absl::string_view name, SourceLocation where);
@@ -51,9 +59,7 @@ template <typename True, typename False>
 auto Cond(const Tensor& pred, True&& true_fn, False&& false_fn, absl::string_view name = "",
           SourceLocation where = SourceLocation::Current()) {
   using Result = std::decay_t<std::invoke_result_t<True>>;
-  const Operation made = AddCond(
-      pred, [&] { return BranchResult(true_fn()); }, [&] { return BranchResult(false_fn()); }, name,
-      where);
+  const Operation made = AddCond(pred, ToBranch(true_fn), ToBranch(false_fn), name, where);
   if constexpr (std::is_same_v<Result, Operation>) {
     return made;
   } else if constexpr (std::is_convertible_v<Result, Tensor>) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,6 +18,7 @@ namespace penstock::session {
 namespace control_flow_test {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class ControlFlowTest : public testing::Test {
@@ -262,6 +264,14 @@ TEST_F(ControlFlowTest, RejectsMissingFunctionsAndAnIndexThatIsNone) {
               }),
               HasSubstr("it needs a function as its body"));
   const auto one = [] { return Tensors{Constant(1)}; };
+  const std::function<Tensors()> none;
+  EXPECT_THAT(error([&] { Cond(Constant(true), none, one, "either"); }),
+              HasSubstr("Cond 'either'"));
+  EXPECT_THAT(error([&] { Cond(Constant(true), one, none); }),
+              HasSubstr("it needs a function as its false_fn"));
+  Tensors (*const pointer)() = nullptr;
+  EXPECT_THAT(error([&] { Cond(Constant(true), pointer, one); }),
+              HasSubstr("it needs a function as its true_fn"));
   EXPECT_THAT(error([&] {
                 Case({{Constant(true), one}}, nullptr);
               }),
@@ -290,6 +300,24 @@ TEST_F(ControlFlowTest, RejectsTensorsOfABodyOutside) {
   EXPECT_THAT(std::string(graph_.status().message()),
               HasSubstr("input 0, 'cond/AddV2:0', was made in the body of 'cond' and has no value "
                         "outside; return it from that body"));
+}
+
+// What such a function made still refers to its body.
+TEST_F(ControlFlowTest, ExceptionsOfFunctionsAreErrorsOfTheGraph) {
+  Tensor inside;
+  const Tensor y = Cond(
+      Constant(true),
+      [&]() -> Tensor {
+        inside = Constant(1.0);
+        throw std::runtime_error("no branch");
+      },
+      [] { return Constant(2.0); });
+  EXPECT_FALSE(y.valid());
+  EXPECT_THAT(
+      std::string(graph_.status().message()),
+      AllOf(HasSubstr("control_flow_test.cc:"), HasSubstr("threw std::runtime_error: no branch")));
+  EXPECT_FALSE(Add(inside, Constant(1.0)).valid());
+  EXPECT_EQ(session_.Run(inside).status(), graph_.status());
 }
 
 TEST_F(ControlFlowTest, RejectsBranchesOfOtherTypes) {

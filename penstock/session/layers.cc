@@ -272,7 +272,11 @@ std::string ActivationType(absl::string_view name) {
 
 Tensor Activation::operator()(const Tensor& x, SourceLocation where) const {
   if (operation_ != nullptr) return operation_(x, "", where);
-  if (function_ != nullptr) return function_(x);
+  if (function_ != nullptr) {
+    const Tensor y = function_(x);
+    if (y.valid()) return y;
+    return FailOp({x}, "Activation", "its function returned an invalid tensor", where);
+  }
   if (name_.empty() || name_ == "linear") return x;
   return AddOp(ActivationType(name_), {x}, "", where, [name = name_](const ir::Values& in) {
     return ::penstock::nn::Activate(name, in[0]);

@@ -82,7 +82,7 @@ std::optional<ScanRow> AddScan(const ScanLoop& loop, const ScanBody& body, Sourc
   const NameScope scope(loop.name);
   auto owner = std::make_shared<BodyOwner>();
   size_t num_states = 0;
-  owner->bodies.push_back(
+  const Body* const built =
       BuildBody(graph, scope.name(), ArgumentTypes(loop), where, [&](const Tensors& arguments) {
         const auto rows = arguments.begin() + 1 + static_cast<int64_t>(loop.states.size());
         ScanRow out = body(arguments[0], {.states = Tensors(arguments.begin() + 1, rows),
@@ -90,20 +90,20 @@ std::optional<ScanRow> AddScan(const ScanLoop& loop, const ScanBody& body, Sourc
         num_states = out.states.size();
         out.states.insert(out.states.end(), out.rows.begin(), out.rows.end());
         return BranchResult(std::move(out.states));
-      }));
-  if (owner->bodies[0] == nullptr) return std::nullopt;
-  const Body& built = *owner->bodies[0];
-  if (const absl::Status s = CheckScanBody(loop, built, num_states); !s.ok()) {
+      });
+  if (built == nullptr) return std::nullopt;
+  owner->bodies.push_back(built);
+  if (const absl::Status s = CheckScanBody(loop, *built, num_states); !s.ok()) {
     return fail(s.message());
   }
   std::vector<Node::Output> outputs;
   for (const Tensor& state : loop.states) outputs.push_back({state.dtype(), state.shape()});
-  for (size_t i = num_states; i < built.results.size(); ++i) {
-    const PartialShape& row = built.results[i].shape();
-    outputs.push_back(
-        {built.results[i].dtype(), row.has_rank() ? row.shape().Prepend(*length) : PartialShape()});
+  for (size_t i = num_states; i < built->results.size(); ++i) {
+    const PartialShape& row = built->results[i].shape();
+    outputs.push_back({built->results[i].dtype(),
+                       row.has_rank() ? row.shape().Prepend(*length) : PartialShape()});
   }
-  const LoweredScan scan{&built, num_states, loop.xs.size(), loop.reverse};
+  const LoweredScan scan{built, num_states, loop.xs.size(), loop.reverse};
   const Tensors results =
       AddOwner(
           graph, {.type = "Scan", .name = "Exit", .outputs = std::move(outputs)}, inputs, owner,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/nn/regularizers.h"
 #include "penstock/session/body.h"
@@ -432,7 +433,9 @@ absl::StatusOr<Tensor> InitialValueOf(const std::string& name, const Shape& shap
   }
   const BodyScope top_level(Graph::Default(), nullptr);
   const NameScope within(absl::StrCat(name, "/Initializer/"));
-  const Tensor value = initializer(shape, dtype);
+  PENSTOCK_ASSIGN_OR_RETURN(
+      const Tensor value,
+      base::CatchExceptions([&]() -> absl::StatusOr<Tensor> { return initializer(shape, dtype); }));
   PENSTOCK_RETURN_IF_ERROR(CheckInitialValue(value));
   if (value.shape() == PartialShape(shape) && value.dtype() == dtype) return value;
   return absl::InvalidArgumentError(absl::StrCat("its initializer returns ", TypeString(value),

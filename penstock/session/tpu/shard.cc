@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/session/lowering.h"
 #include "penstock/session/tpu.h"
 #include "penstock/session/tpu/shard_region.h"
@@ -214,7 +215,8 @@ Tensors BuildRegion(Graph& graph, ShardState& state, const ShardRegion& region,
     slices.push_back(SliceInput(graph, inputs[i], region, EntryOf(options.input_shard_axes, i, 0)));
     if (!slices.back().valid()) return {};
   }
-  absl::StatusOr<Outputs> outputs = Resolve(graph, computation(slices));
+  const absl::StatusOr<Outputs> outputs =
+      base::CatchExceptions([&] { return Resolve(graph, computation(slices)); });
   absl::Status error = outputs.status();
   const auto check = [&](size_t count, absl::string_view option) {
     if (error.ok()) error = CheckCount(count, outputs->tensors.size(), option, "outputs");
