@@ -27,7 +27,8 @@ struct GradientsOptions {
   std::string name = "gradients";
   // Tensors that count as constants: no gradient flows through them to what they depend on. As in
   // TensorFlow, all outputs of their operations do, and a variable stops nothing; a read that
-  // ReadValue made stops what would flow through it to the variable.
+  // ReadValue made stops what would flow through it to the variable. They are constants in the result
+  // as well, so that its own gradients do not flow through them, either; in TensorFlow they do.
   Tensors stop_gradients = {};
   UnconnectedGradients unconnected = UnconnectedGradients::kNone;
 };

@@ -1,5 +1,7 @@
 #include "penstock/session/gradients.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +9,7 @@
 #include "penstock/session/control_flow.h"
 #include "penstock/session/ops/core_ops.h"
 #include "penstock/session/ops/math_ops.h"
+#include "penstock/session/ops/nn_ops.h"
 #include "penstock/session/session.h"
 
 namespace penstock::session {
@@ -39,6 +42,15 @@ TEST_F(GradientsTest, DifferentiatesTheSumOfAllYs) {
   // The second derivative.
   EXPECT_THAT(Values(Gradients({d[0]}, {x})[0], {{x, Array::Of<float>({2}, {1, 2})}}),
               ElementsAre(2, 2));
+}
+
+// As in TensorFlow, whose SeluGrad looks at the result: where it is not negative.
+TEST_F(GradientsTest, SeluHasTheGradientOfThePositiveSideAtZero) {
+  const Tensor x = Placeholder(DType::kF32, {3}, "x");
+  const Tensor d = Gradients({nn::Selu(x)}, {x})[0];
+  EXPECT_THAT(Values(d, {{x, Array::Of<float>({3}, {-1, 0, 1})}}),
+              ElementsAre(::testing::FloatNear(1.7580993f * std::exp(-1.0f), 1e-6f),
+                          ::testing::FloatEq(1.0507010f), ::testing::FloatEq(1.0507010f)));
 }
 
 TEST_F(GradientsTest, WeighsWithIncomingGradients) {

@@ -59,7 +59,9 @@ class Fetch {
 using Fetches = std::vector<Fetch>;
 
 // Values in place of tensors, of any tensor that could be computed, not only of placeholders.
-// Numbers are converted to the tensor's type.
+// Numbers are converted to the tensor's type as TensorFlow converts arrays of NumPy: fractions of
+// integers are cut off, integers wrap in a narrower type. Floats beyond an integer type saturate, and
+// NaN is 0, where TensorFlow's result depends on the processor.
 using Feed = std::pair<Tensor, Array>;
 using FeedDict = std::vector<Feed>;
 

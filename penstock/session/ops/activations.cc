@@ -66,11 +66,21 @@ Value SameShapes(In in, const std::function<Value(Value labels, Value logits)>& 
 PENSTOCK_ACTIVATION_(Relu, "relu")
 PENSTOCK_ACTIVATION_(Relu6, "relu6")
 PENSTOCK_ACTIVATION_(Elu, "elu")
-PENSTOCK_ACTIVATION_(Selu, "selu")
 PENSTOCK_ACTIVATION_(Softplus, "softplus")
 PENSTOCK_ACTIVATION_(Softsign, "softsign")
 PENSTOCK_ACTIVATION_(Swish, "silu")
 #undef PENSTOCK_ACTIVATION_
+
+// That of room nn, whose gradient at 0 is that of the negative side, as in JAX; TensorFlow's is the
+// positive side's.
+Tensor Selu(const Tensor& features, absl::string_view name, SourceLocation where) {
+  return AddOp("Selu", {features}, name, where, [](In in) -> Value {
+    const Value negative = ::penstock::nn::Activate("selu", in[0]);
+    if (!negative.valid()) return negative;
+    constexpr double kScale = 1.0507009873554804935;
+    return ir::Select(ir::Less(in[0], ir::SplatLike(in[0], 0)), negative, in[0] * kScale);
+  });
+}
 
 Tensor Crelu(const Tensor& features, absl::string_view name, int64_t axis, SourceLocation where) {
   return AddOp("CRelu", {features}, name, where, [axis](In in) -> Value {

@@ -22,8 +22,9 @@
 // Slots are non-trainable variables with TensorFlow's names: "w/Momentum", "w/Adam", "w/Adam_1",
 // "beta1_power". A Saver exchanges them with TensorFlow's checkpoints.
 //
-// Differences from TensorFlow 1.15: gradients of embeddings are dense tensors, so that Momentum and
-// RMSProp also decay the slots of rows without a gradient. use_locking, gate_gradients,
+// Differences from TensorFlow 1.15: gradients of embeddings are dense tensors, so that Adadelta,
+// Momentum and RMSProp also decay the slots of rows without a gradient, Ftrl sets such rows to 0 in
+// its first update, and clipping sees the sum of a row's gradients. use_locking, gate_gradients,
 // aggregation_method and colocate_gradients_with_ops have no meaning here and are left out.
 #pragma once
 
