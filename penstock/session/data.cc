@@ -30,7 +30,8 @@ absl::Status CheckNumeric(const data::ElementSpec& spec) {
     if (base::IsNumeric(column.dtype)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "column '", column.name, "' of the dataset has ", base::DTypeName(column.dtype),
-        " elements, which devices do not have; convert it with Map or leave it out with Select"));
+        " elements, which devices do not have; convert it with Map, or remove it with "
+        "MapOptions.drops"));
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 // Programs with mistakes, and absurd values: an error that says what to do, never an exception, a
 // crash or a hang.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <thread>
@@ -174,6 +175,45 @@ TEST_F(MistakesTest, CloseReleasesAllPrograms) {
   ASSERT_GE(client->programs.size(), 2u);
   session.Close();
   for (const auto& program : client->programs) EXPECT_TRUE(program.expired());
+  EXPECT_EQ(client.use_count(), 1);
+}
+
+// Calls a function when a program is compiled: in the middle of a Run.
+class CallingClient final : public runtime::CountingClient {
+ public:
+  CallingClient() : CountingClient(runtime::TestClient(1)) {}
+  absl::StatusOr<std::shared_ptr<runtime::Executable>> Compile(
+      const ir::Program& program, const runtime::CompileOptions& options) override {
+    if (on_compile != nullptr) on_compile();
+    return CountingClient::Compile(program, options);
+  }
+  std::function<void()> on_compile = nullptr;
+};
+
+TEST_F(MistakesTest, CloseWaitsForTheRunOfAnotherThread) {
+  const auto client = std::make_shared<CallingClient>();
+  Session session("", {.client = client});
+  const Tensor sum = Constant(1.0f) + Constant(2.0f);
+  std::atomic<bool> closing{false}, closed{false};
+  std::thread closer;
+  client->on_compile = [&] {
+    closer = std::thread([&] {
+      closing = true;
+      session.Close();
+      closed = true;
+    });
+    while (!closing) std::this_thread::yield();
+    EXPECT_FALSE(closed);
+  };
+  const auto callable = session.MakeCallable({sum});
+  ASSERT_TRUE(callable.ok());
+  const absl::StatusOr<Array> value = session.Run(sum);
+  ASSERT_EQ(value.status(), absl::OkStatus());
+  EXPECT_EQ(value->item<float>(), 3);
+  closer.join();
+  EXPECT_TRUE(closed);
+  EXPECT_EQ(session.Run(sum).status().message(), "the session is closed");
+  EXPECT_EQ(Callable(*callable)({}).status().message(), "the session is closed");
   EXPECT_EQ(client.use_count(), 1);
 }
 
