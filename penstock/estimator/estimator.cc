@@ -138,6 +138,11 @@ absl::StatusOr<std::string> Estimator::LatestCheckpoint() const {
   for (;;) {
     const auto state = session::train::GetCheckpointState(model_dir(), "checkpoint", fs.get());
     if (absl::IsNotFound(state.status())) return std::string();
+    if (absl::IsDataLoss(state.status())) {
+      return absl::DataLossError(
+          absl::StrCat(state.status().message(),
+                       "; empty this file, and the newest checkpoint in the folder is used"));
+    }
     if (!state.ok()) return state.status();
     // The newest one, or one before it if that is incomplete.
     std::vector<std::string> paths = state->all_model_checkpoint_paths;

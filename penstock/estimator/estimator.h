@@ -178,6 +178,11 @@ class Estimator {
   absl::Status CheckTrainOptions(const TrainOptions& options) const;
   // The devices of an address, opened once for all calls that run at the same time.
   absl::StatusOr<std::shared_ptr<runtime::Client>> Devices(const std::string& target) const;
+  // The methods of these names, which catch exceptions of the program's functions.
+  absl::StatusOr<EvalResult> EvaluateOrThrow(const InputFn& input_fn,
+                                             const EvaluateOptions& options);
+  absl::StatusOr<std::unique_ptr<Predictions>> PredictOrThrow(const InputFn& input_fn,
+                                                              const PredictOptions& options);
   // Runs the initializers, then sets initial_values_.
   absl::Status InitializeVariables(session::Session& session) const;
   // Restores `checkpoint_path`, or the newest checkpoint if that is empty; initializes if there is

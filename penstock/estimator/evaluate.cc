@@ -115,6 +115,11 @@ absl::StatusOr<EvalResult> Estimator::Evaluate(const InputFn& input_fn,
     return absl::InvalidArgumentError(
         absl::StrCat("Evaluate: steps is ", *options.steps, ", but must be at least 1"));
   }
+  return base::CatchExceptions([&] { return EvaluateOrThrow(input_fn, options); });
+}
+
+absl::StatusOr<EvalResult> Estimator::EvaluateOrThrow(const InputFn& input_fn,
+                                                      const EvaluateOptions& options) {
   // The result is written there.
   PENSTOCK_ASSIGN_OR_RETURN(const auto fs, Files());
   PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFolder(*fs, EvalDir(options.name)));

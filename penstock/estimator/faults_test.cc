@@ -338,6 +338,30 @@ TEST_F(Faults, ExceptionsOfFunctionsOfASpecAreErrors) {
               AllOf(HasSubstr("eval_metrics"), HasSubstr("no metric")));
 }
 
+TEST_F(Faults, ExceptionsOfOtherFunctionsOfTheProgramAreErrors) {
+  class Throws : public SessionRunHook {
+    int64_t StepsUntilNext(int64_t) const override { throw std::runtime_error("no steps"); }
+  };
+  EXPECT_THAT(
+      Make().Train(TrainBatches(), {.hooks = {std::make_shared<Throws>()}, .steps = 1}).message(),
+      HasSubstr("no steps"));
+  Estimator transformed({.model_fn = SmallModelFn,
+                         .model_dir = dir(),
+                         .config = QuietConfig(),
+                         .input_transform = [](const data::Dataset&,
+                                               const std::vector<std::string>&) -> data::Dataset {
+                           throw std::runtime_error("no dataset");
+                         }});
+  EXPECT_THAT(TrainError(transformed),
+              AllOf(HasSubstr("input_transform"), HasSubstr("no dataset")));
+  RunConfig config = QuietConfig();
+  config.log = [](absl::string_view) { throw std::runtime_error("no log"); };
+  Estimator logs = Make(SmallModelFn, config);
+  EXPECT_THAT(TrainError(logs), HasSubstr("no log"));
+  EXPECT_THAT(logs.Evaluate(TestBatches()).status().message(), HasSubstr("no log"));
+  EXPECT_THAT(logs.Predict(TestBatches()).status().message(), HasSubstr("no log"));
+}
+
 TEST_F(Faults, AMetricThatIsNoNumberIsAnError) {
   Estimator estimator =
       Make([](const NamedTensors& features, const NamedTensors& labels, ModeKeys mode) {

@@ -20,6 +20,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "penstock/base/null_function.h"
 #include "penstock/data/dataset.h"
 #include "penstock/estimator/params.h"
 
@@ -40,6 +41,7 @@ class InputFn {
                              int> = 0>
   InputFn(F function, InputOptions options = {})  // NOLINT: a function or a lambda
       : options_(std::move(options)) {
+    if (base::IsNullFunction(function)) return;
     function_ = [function =
                      std::move(function)](const Params& params) -> absl::StatusOr<data::Dataset> {
       if constexpr (std::is_invocable_v<F, const Params&>) {

@@ -101,6 +101,8 @@ TEST_F(Mistakes, OfTheInput) {
                            return absl::NotFoundError("no such file");
                          }),
               HasSubstr("input_fn: no such file"));
+  EXPECT_THAT(TrainError(SmallModelFn, std::function<data::Dataset()>()),
+              HasSubstr("there is no input_fn"));
   // The strings are in a column that the model does not use, too.
   EXPECT_THAT(
       TrainError([](const NamedTensors& features, const NamedTensors& labels, ModeKeys mode) {
@@ -123,6 +125,10 @@ TEST_F(Mistakes, OfTheModelFn) {
       }),
       HasSubstr("mistakes_test.cc"));
   EXPECT_THAT(TrainError(ModelFn()), HasSubstr("has no model_fn"));
+  const std::function<EstimatorSpec(const NamedTensors&, const NamedTensors&, ModeKeys)> none;
+  EXPECT_THAT(TrainError(none), HasSubstr("has no model_fn"));
+  EstimatorSpec (*const pointer)(const NamedTensors&, const NamedTensors&, ModeKeys) = nullptr;
+  EXPECT_THAT(TrainError(pointer), HasSubstr("has no model_fn"));
 }
 
 TEST_F(Mistakes, ATrainOpThatDoesNotCount) {

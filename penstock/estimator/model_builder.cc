@@ -70,7 +70,11 @@ absl::StatusOr<ModelInput> ModelBuilder::MakeInput(const InputFn& input_fn) cons
   PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> labels,
                             LabelColumns(dataset.spec(), input_fn.options()));
   if (estimator_.input_transform_ != nullptr) {
-    dataset = estimator_.input_transform_(dataset, labels);
+    const absl::Status thrown = base::CatchExceptions([&] {
+      dataset = estimator_.input_transform_(dataset, labels);
+      return absl::OkStatus();
+    });
+    PENSTOCK_RETURN_IF_ERROR(base::WithContext(thrown, "input_transform"));
     PENSTOCK_RETURN_IF_ERROR(base::WithContext(dataset.status(), "input_fn"));
   }
   ModelInput input{.dataset = dataset, .labels = labels};

@@ -33,6 +33,7 @@
 
 #include "absl/status/statusor.h"
 
+#include "penstock/base/null_function.h"
 #include "penstock/estimator/hooks/session_run_hook.h"
 #include "penstock/estimator/named_tensors.h"
 #include "penstock/estimator/params.h"
@@ -116,7 +117,8 @@ class ModelFn {
  public:
   ModelFn() = default;
   template <typename F, std::enable_if_t<!std::is_same_v<std::decay_t<F>, ModelFn>, int> = 0>
-  ModelFn(F function) : function_(Adapt(std::move(function))) {}  // NOLINT: a function or a lambda
+  ModelFn(F function)  // NOLINT: a function or a lambda
+      : function_(base::IsNullFunction(function) ? nullptr : Adapt(std::move(function))) {}
 
   bool valid() const { return function_ != nullptr; }
   // Calls the function; an exception that it throws is an error.

@@ -51,14 +51,14 @@ absl::Status MonitoredLoop::Start(session::Session& session, const StartOptions&
 absl::StatusOr<bool> MonitoredLoop::Run(const session::Fetches& fetches, int64_t steps,
                                         std::vector<base::Array>* values,
                                         const session::FeedDict& feeds) {
-  for (const Hook& hook : hooks_) {
-    steps = std::min(steps, std::max<int64_t>(1, hook->StepsUntilNext(context_->global_step())));
-  }
-  context_->steps_ = steps;
   fetches_ = fetches;
   feeds_ = feeds;
   first_.clear();
   const absl::Status before = base::CatchExceptions([&] {
+    for (const Hook& hook : hooks_) {
+      steps = std::min(steps, std::max<int64_t>(1, hook->StepsUntilNext(context_->global_step())));
+    }
+    context_->steps_ = steps;
     for (const Hook& hook : hooks_) {
       SessionRunArgs args = hook->BeforeRun(*context_);
       first_.push_back(fetches_.size());

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/estimator/estimator.h"
 #include "penstock/estimator/model_builder.h"
@@ -35,7 +36,7 @@ class PredictionStream : public Predictions {
     PENSTOCK_RETURN_IF_ERROR(status_);
     while (next_ >= examples_) {
       if (ended_) return false;
-      absl::StatusOr<bool> more = NextBatch();
+      absl::StatusOr<bool> more = base::CatchExceptions([&] { return NextBatch(); });
       if (!more.ok()) return status_ = more.status();
       if (!*more) return false;
     }
@@ -134,6 +135,11 @@ absl::StatusOr<NamedTensors> SelectPredictions(const NamedTensors& predictions,
 absl::StatusOr<std::unique_ptr<Predictions>> Estimator::Predict(const InputFn& input_fn,
                                                                 const PredictOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(status_);
+  return base::CatchExceptions([&] { return PredictOrThrow(input_fn, options); });
+}
+
+absl::StatusOr<std::unique_ptr<Predictions>> Estimator::PredictOrThrow(
+    const InputFn& input_fn, const PredictOptions& options) {
   const ModelBuilder builder(*this, ModeKeys::kPredict);
   absl::StatusOr<ModelInput> input = builder.MakeInput(input_fn);
   if (!input.ok()) return input.status();

@@ -267,7 +267,8 @@ absl::Status Estimator::Train(const InputFn& input_fn, const TrainOptions& optio
   PENSTOCK_RETURN_IF_ERROR(CheckTrainOptions(options));
   TrainingRun run(*this, options, warm_start_,
                   batches_.sharded ? config_.tpu_config.iterations_per_loop : 1);
-  return run.Run(input_fn);
+  // Functions of the program that have no error of their own: the log, a hook's SavesCheckpoints.
+  return base::CatchExceptions([&] { return run.Run(input_fn); });
 }
 
 }  // namespace penstock::estimator
