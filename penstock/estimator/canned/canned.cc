@@ -71,9 +71,27 @@ OptimizerChoice OrFtrl(const OptimizerChoice& optimizer, size_t columns) {
       std::min(0.2, 1 / std::sqrt(static_cast<double>(std::max<size_t>(1, columns)))));
 }
 
+// Removes the features that devices do not have, strings, and that no feature column reads. As in
+// TensorFlow, a dataset may have features that the model does not use; numbers are never transferred.
+data::Dataset WithoutUnreadStrings(const data::Dataset& dataset, const FeatureColumns& columns,
+                                   std::vector<std::string> used) {
+  for (const feature_column::FeatureColumn& column : columns) used.push_back(column.key());
+  std::vector<std::string> unread;
+  for (const data::ColumnSpec& column : dataset.spec().columns()) {
+    const bool is_used = std::find(used.begin(), used.end(), column.name) != used.end();
+    if (!is_used && !base::IsNumeric(column.dtype)) unread.push_back(column.name);
+  }
+  if (unread.empty()) return dataset;
+  return dataset.Map([](const base::NamedArrays&, base::NamedArrays*) { return absl::OkStatus(); },
+                     {.name = "without_unread_strings", .reads = unread, .drops = unread});
+}
+
 InputTransform TransformOf(const FeatureColumns& columns, const Head& head) {
   return [columns, head](const data::Dataset& dataset, const std::vector<std::string>& labels) {
-    return head.ConvertLabels(feature_column::ConvertOnHost(dataset, columns), labels);
+    std::vector<std::string> used = labels;
+    used.push_back(head.weight_column);
+    const data::Dataset read = WithoutUnreadStrings(dataset, columns, std::move(used));
+    return head.ConvertLabels(feature_column::ConvertOnHost(read, columns), labels);
   };
 }
 
@@ -177,7 +195,7 @@ std::string NameOfClass(const std::vector<std::string>& vocabulary, int64_t clas
 }  // namespace
 
 OptimizerChoice::OptimizerChoice(const char* name) {
-  const std::string text = name;
+  const std::string text = name == nullptr ? "" : name;
   make_ = [text]() -> std::shared_ptr<tf::train::Optimizer> {
     using namespace tf::train;  // NOLINT
     const std::string lower = absl::AsciiStrToLower(text);

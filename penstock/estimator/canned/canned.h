@@ -8,7 +8,8 @@
 //   PENSTOCK_RETURN_IF_ERROR(classifier.Train(TrainInput, {.steps = 1000}));
 //
 // The columns of the dataset are the features' keys, a label and, with weight_column, the weights
-// of the examples. Strings are converted on the host by a stage that the estimator adds.
+// of the examples. Strings are converted on the host by a stage that the estimator adds. Other
+// columns are ignored, strings among them.
 //
 // Labels. Classifier: classes from 0 to n_classes - 1, or with a label_vocabulary its strings.
 // Regressor: [batch] or [batch, label_dimension].

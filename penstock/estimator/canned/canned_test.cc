@@ -171,6 +171,36 @@ TEST(LinearClassifier, ConvertsStringsOnTheHost) {
               HasSubstr("label 'label' has the value 'cow', which label_vocabulary lacks"));
 }
 
+// As in TensorFlow; labels and weights of strings, and strings that a column takes for numbers, are
+// errors.
+TEST(Canned, IgnoresStringsThatNoColumnReads) {
+  const TemporaryFolder folder;
+  NamedArrays rows = Flowers(8);
+  rows.Append("name", Array::Strings({8}, std::vector<std::string>(8, "iris")));
+  const data::Dataset input = data::Dataset::FromArrays(rows).Batch(4);
+  const auto make = [&](FeatureColumns columns, std::string weights = "") {
+    return std::make_unique<LinearClassifier>(
+        LinearClassifierOptions{.feature_columns = std::move(columns),
+                                .model_dir = folder.path(),
+                                .n_classes = 3,
+                                .weight_column = std::move(weights),
+                                .config = QuietConfig()});
+  };
+  const auto classifier = make(FlowerColumns());
+  ASSERT_EQ(classifier->Train(input), absl::OkStatus());
+  EXPECT_EQ(classifier->Evaluate(input).status(), absl::OkStatus());
+  auto stream = classifier->Predict(input);
+  ASSERT_EQ(stream.status(), absl::OkStatus());
+  NamedArrays example;
+  EXPECT_TRUE(*(*stream)->Next(&example));
+
+  const std::string error = "column 'name' of the dataset has string elements";
+  EXPECT_THAT(classifier->Train({input, {.labels = {"label", "name"}}}).message(),
+              HasSubstr(error));
+  EXPECT_THAT(make(FlowerColumns(), "name")->Train(input).message(), HasSubstr(error));
+  EXPECT_THAT(make({NumericColumn("name")})->Train(input).message(), HasSubstr(error));
+}
+
 TEST(LinearRegressor, FitsALine) {
   const TemporaryFolder folder;
   Array x = Array::Zeros(DType::kF32, {32}), y = Array::Zeros(DType::kF32, {32});

@@ -1,4 +1,5 @@
 // The stage of a dataset that makes ids of strings.
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
@@ -6,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/status.h"
 #include "penstock/estimator/feature_column/column_def.h"
 #include "penstock/estimator/feature_column/fingerprint.h"
 
@@ -23,6 +25,8 @@ class IdLookup {
       places_.emplace(column.vocabulary[i], static_cast<int64_t>(i));
     }
   }
+
+  const std::string& key() const { return column_.key; }
 
   absl::StatusOr<Array> operator()(const Array& values) const {
     if (values.dtype() == DType::kString) {
@@ -81,64 +85,73 @@ absl::Status CheckIdentity(const ColumnDef& column, const Array& values) {
   return absl::OkStatus();
 }
 
+// What the stage does to an element: ids are looked up, and those of identity columns are checked.
+class HostStage {
+ public:
+  explicit HostStage(const FeatureColumns& columns) {
+    for (const FeatureColumn& column : columns) Add(Innermost(column.def()));
+  }
+
+  bool empty() const { return lookups_.empty() && identities_.empty(); }
+
+  // The columns of `spec` that it reads, makes and drops. A key that `spec` lacks is read, too: an
+  // error of Map.
+  data::MapOptions Options(const data::ElementSpec& spec) const {
+    data::MapOptions options{.name = "feature_columns"};
+    const auto read = [&](const std::string& key) {
+      const auto& reads = options.reads;
+      if (std::find(reads.begin(), reads.end(), key) == reads.end()) options.reads.push_back(key);
+      return spec.Find(key);
+    };
+    for (const auto& [host_key, lookup] : lookups_) {
+      const int place = read(lookup.key());
+      if (place < 0) continue;
+      options.makes.Set({.name = host_key, .dtype = DType::kI64, .shape = spec[place].shape});
+      if (spec[place].dtype == DType::kString) options.drops.push_back(lookup.key());
+    }
+    for (const auto& [key, column] : identities_) {
+      if (const int place = read(key); place >= 0) options.makes.Set(spec[place]);
+    }
+    return options;
+  }
+
+  absl::Status operator()(const base::NamedArrays& in, base::NamedArrays* out) const {
+    for (const auto& [host_key, lookup] : lookups_) {
+      PENSTOCK_ASSIGN_OR_RETURN(const Array values, in.Get(lookup.key()));
+      PENSTOCK_ASSIGN_OR_RETURN(Array ids, lookup(values));
+      out->Set(host_key, std::move(ids));
+    }
+    for (const auto& [key, column] : identities_) {
+      PENSTOCK_ASSIGN_OR_RETURN(Array values, in.Get(key));
+      PENSTOCK_RETURN_IF_ERROR(CheckIdentity(column, values));
+      out->Set(key, std::move(values));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void Add(const ColumnDef& column) {
+    if (IsConvertedOnHost(column)) {
+      lookups_.try_emplace(HostKeyOf(column), column);
+    } else if (column.kind == ColumnDef::Kind::kIdentity && !column.identity_default.has_value()) {
+      // Ids of several columns of one feature have to fit them all.
+      const auto [smallest, added] = identities_.emplace(column.key, column);
+      if (!added && column.buckets < smallest->second.buckets) smallest->second = column;
+    }
+  }
+
+  std::map<std::string, IdLookup> lookups_;      // by host key
+  std::map<std::string, ColumnDef> identities_;  // by key
+};
+
 }  // namespace
 
 data::Dataset ConvertOnHost(const data::Dataset& dataset, const FeatureColumns& columns) {
-  auto lookups = std::make_shared<std::map<std::string, IdLookup>>();       // by host key
-  auto host_keys = std::make_shared<std::map<std::string, std::string>>();  // host key -> key
-  auto identities = std::make_shared<std::map<std::string, ColumnDef>>();   // by key
-  for (const FeatureColumn& column : columns) {
-    const ColumnDef& inner = Innermost(column.def());
-    if (IsConvertedOnHost(inner)) {
-      if (lookups->try_emplace(HostKeyOf(inner), inner).second) {
-        host_keys->emplace(HostKeyOf(inner), inner.key);
-      }
-    } else if (inner.kind == ColumnDef::Kind::kIdentity && !inner.identity_default.has_value()) {
-      // Ids of several columns of one feature have to fit them all.
-      const auto [smallest, added] = identities->emplace(inner.key, inner);
-      if (!added && inner.buckets < smallest->second.buckets) smallest->second = inner;
-    }
-  }
-  if (lookups->empty() && identities->empty()) return dataset;
-
-  data::MapOptions options{.name = "feature_columns"};
-  const auto read = [&](const std::string& key) {
-    for (const std::string& other : options.reads) {
-      if (other == key) return;
-    }
-    options.reads.push_back(key);
-  };
-  const data::ElementSpec& spec = dataset.spec();
-  for (const auto& [host_key, key] : *host_keys) {
-    read(key);
-    const int place = spec.Find(key);
-    if (place < 0) continue;  // an error of Map, which reads it
-    options.makes.Set({.name = host_key, .dtype = DType::kI64, .shape = spec[place].shape});
-    if (spec[place].dtype == DType::kString) options.drops.push_back(key);
-  }
-  for (const auto& [key, column] : *identities) {
-    read(key);
-    if (const int place = spec.Find(key); place >= 0) options.makes.Set(spec[place]);
-  }
+  const auto stage = std::make_shared<const HostStage>(columns);
+  if (stage->empty()) return dataset;
   return dataset.Map(
-      [lookups, host_keys, identities](const base::NamedArrays& in,
-                                       base::NamedArrays* out) -> absl::Status {
-        for (const auto& [host_key, lookup] : *lookups) {
-          absl::StatusOr<Array> values = in.Get(host_keys->at(host_key));
-          if (!values.ok()) return values.status();
-          absl::StatusOr<Array> ids = lookup(*values);
-          if (!ids.ok()) return ids.status();
-          out->Set(host_key, *std::move(ids));
-        }
-        for (const auto& [key, column] : *identities) {
-          absl::StatusOr<Array> values = in.Get(key);
-          if (!values.ok()) return values.status();
-          if (absl::Status status = CheckIdentity(column, *values); !status.ok()) return status;
-          out->Set(key, *std::move(values));
-        }
-        return absl::OkStatus();
-      },
-      std::move(options));
+      [stage](const base::NamedArrays& in, base::NamedArrays* out) { return (*stage)(in, out); },
+      stage->Options(dataset.spec()));
 }
 
 }  // namespace penstock::feature_column
