@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
+#include "penstock/base/delayed_call.h"
 #include "penstock/base/status.h"
 #include "penstock/lazy/metrics.h"
 
 namespace penstock::lazy {
 namespace {
+
+constexpr int kSilentSeconds = 10;
 
 // Adds the time of its lifetime to a metric.
 class Timed {
@@ -100,6 +104,12 @@ absl::StatusOr<std::shared_ptr<runtime::Executable>> Context::Compile(
     met::Metrics::Process().AddRecompilation(why);
     client_->Log(absl::StrCat("recompiling ", printed.name, ": ", why));
   }
+  // So that a program does not seem to hang in its first step.
+  const base::DelayedCall slow(kSilentSeconds, [&printed] {
+    std::fprintf(stderr,
+                 "lazy: a step with %zu inputs and %zu results is still compiling after %d s\n",
+                 printed.parameters.size(), printed.results.size(), kSilentSeconds);
+  });
   return client_->Compile(printed, options);
 }
 

@@ -58,7 +58,8 @@ absl::StatusOr<StepProgram*> SessionState::LoopFor(Prepared& prepared,
     PENSTOCK_ASSIGN_OR_RETURN(const std::unique_ptr<ir::Graph> loop,
                               LoopGraph(*program->step.graph, LoopParameters(*program), depth));
     if (log_compilations_) LogCompilation(prepared, program->fed);
-    PENSTOCK_ASSIGN_OR_RETURN(program->executable, Compile(*loop, program->step.donate));
+    PENSTOCK_ASSIGN_OR_RETURN(program->executable,
+                              Compile(prepared.plan, *loop, program->step.donate));
     LogShards(prepared.plan, program->step);
     for (runtime::Buffers& replica : program->arguments) replica.emplace_back();  // steps
   }

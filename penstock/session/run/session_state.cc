@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/delayed_call.h"
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
 #include "penstock/session/tpu/shard_region.h"
@@ -16,6 +17,15 @@ namespace {
 
 // TensorFlow's seed of graphs without one.
 constexpr uint64_t kDefaultGraphSeed = 87654321;
+
+// A compile that takes longer is announced, so that a program does not seem to hang.
+constexpr int kSilentSeconds = 10;
+
+std::string NamesOf(const Operations& operations) {
+  std::string names;
+  for (const Operation& each : operations) absl::StrAppend(&names, " ", each.name());
+  return names;
+}
 
 bool SameFetch(const Fetch& a, const Fetch& b) {
   return a.operation() == b.operation() && a.tensor() == b.tensor() && a.name() == b.name();
@@ -218,14 +228,18 @@ absl::StatusOr<StepGraph> SessionState::Build(const Plan& plan, const FedTypes& 
 }
 
 absl::StatusOr<std::shared_ptr<runtime::Executable>> SessionState::Compile(
-    const ir::Graph& graph, const std::vector<std::pair<int, int>>& donate) {
+    const Plan& plan, const ir::Graph& graph, const std::vector<std::pair<int, int>>& donate) {
   PENSTOCK_ASSIGN_OR_RETURN(const ir::Program program, lowering_.Print(graph, {.donate = donate}));
+  const base::DelayedCall slow(kSilentSeconds, [&plan] {
+    std::fprintf(stderr, "session: the program for%s is still compiling after %d s\n",
+                 NamesOf(plan.targets).c_str(), kSilentSeconds);
+  });
   return client_->Compile(program);
 }
 
 void SessionState::LogCompilation(const Prepared& prepared, const FedTypes& fed) const {
-  std::string text = "session: compiling a program for";
-  for (const Operation& target : prepared.plan.targets) absl::StrAppend(&text, " ", target.name());
+  std::string text =
+      absl::StrCat("session: compiling a program for", NamesOf(prepared.plan.targets));
   for (size_t i = 0; i < prepared.plan.feeds.size(); ++i) {
     absl::StrAppend(&text, i == 0 ? ", fed " : ", ", prepared.plan.feeds[i].node()->name, " ",
                     fed[i].ToString());
@@ -272,7 +286,7 @@ absl::StatusOr<StepProgram*> SessionState::ProgramFor(Prepared& prepared,
   if (!program->step.graph->results().empty()) {
     if (log_compilations_) LogCompilation(prepared, program->fed);
     PENSTOCK_ASSIGN_OR_RETURN(program->executable,
-                              Compile(*program->step.graph, program->step.donate));
+                              Compile(prepared.plan, *program->step.graph, program->step.donate));
     LogShards(prepared.plan, program->step);
   }
   program->step.graph = nullptr;

@@ -107,7 +107,7 @@ class SessionState {
   Array DrawSeeds(const Plan& plan, uint32_t draws = 1);
   absl::StatusOr<StepGraph> Build(const Plan& plan, const FedTypes& fed);
   absl::StatusOr<std::shared_ptr<runtime::Executable>> Compile(
-      const ir::Graph& graph, const std::vector<std::pair<int, int>>& donate);
+      const Plan& plan, const ir::Graph& graph, const std::vector<std::pair<int, int>>& donate);
   // Puts a value on the devices, as an argument of each; in slices, each gets its rows only.
   absl::Status PutArgument(const Array& value, bool sliced, size_t parameter,
                            std::vector<runtime::Buffers>& arguments);
