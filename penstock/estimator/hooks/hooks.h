@@ -10,6 +10,7 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,11 +43,30 @@ struct StepCounterOptions {
 };
 Hook StepCounterHook(const StepCounterOptions& options = {});
 
+// Tensors by the name under which they are printed. A tensor is one of the graph, or its name there
+// for a hook that is made before the model_fn has built the graph: "dense/BiasAdd:0", or the name of
+// an operation with one output.
+//
+//   LoggingTensorHook({.tensors = {{"probabilities", "softmax_tensor"}}, .every_n_iter = 50});
+class LoggedTensors {
+ public:
+  using Entry = std::pair<std::string, session::Fetch>;
+  LoggedTensors() = default;
+  LoggedTensors(std::initializer_list<Entry> entries) : entries_(entries) {}
+  LoggedTensors(const NamedTensors& tensors)
+      : entries_(tensors.begin(), tensors.end()) {}  // NOLINT
+
+  const std::vector<Entry>& entries() const { return entries_; }
+
+ private:
+  std::vector<Entry> entries_;
+};
+
 // Prints the values of tensors every N steps or seconds, beginning with the first step, and at the
 // end: "step 200: loss = 0.31, accuracy = 0.9". Exactly one of every_n_iter and every_n_secs is
 // given, or at_end alone.
 struct LoggingTensorOptions {
-  NamedTensors tensors = {};
+  LoggedTensors tensors = {};
   std::optional<int64_t> every_n_iter = {};
   std::optional<double> every_n_secs = {};
   bool at_end = false;

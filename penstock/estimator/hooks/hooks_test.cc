@@ -144,7 +144,7 @@ ModelFn CountingModel(int64_t nan_step, Hooks hooks = {}) {
   return [nan_step, hooks](const NamedTensors& features, const NamedTensors&,
                            ModeKeys mode) -> EstimatorSpec {
     const session::Variable step = session::GetGlobalStep();
-    const session::Tensor number = session::Cast(step.Value() + 1, base::DType::kF32);
+    const session::Tensor number = session::Cast(step.Value() + 1, base::DType::kF32, "counted");
     const session::Tensor mean = session::ReduceMean(features["x"]);
     const session::Tensor zero =
         session::Cast(session::NotEqual(step.Value() + 1, nan_step), base::DType::kF32);
@@ -170,8 +170,13 @@ TEST(LoggingTensorHook, PrintsTheFirstAndEveryNthStep) {
   const TemporaryFolder folder;
   Estimator estimator(
       {.model_fn = CountingModel(-1), .model_dir = folder.path(), .config = config});
-  ASSERT_EQ(estimator.Train(TrainBatches(), {.steps = 8}), absl::OkStatus());
-  EXPECT_THAT(log, ElementsAre("step 1: number = 1", "step 4: number = 4", "step 7: number = 7"));
+  // TensorFlow's hooks are often made outside of the model_fn, with names of tensors.
+  const Hook by_name = LoggingTensorHook(
+      {.tensors = {{"number", "counted"}, {"same", "counted:0"}}, .every_n_iter = 6});
+  ASSERT_EQ(estimator.Train(TrainBatches(), {.hooks = {by_name}, .steps = 8}), absl::OkStatus());
+  EXPECT_THAT(
+      log, ElementsAre("step 1: number = 1, same = 1", "step 1: number = 1", "step 4: number = 4",
+                       "step 7: number = 7, same = 7", "step 7: number = 7"));
 }
 
 TEST(LoggingTensorHook, PrintsEveryNSecondsAndAtTheEnd) {
@@ -223,7 +228,11 @@ TEST(LoggingTensorHook, RejectsContradictions) {
   };
   EXPECT_THAT(message({}), HasSubstr("has no tensors"));
   EXPECT_THAT(message({.tensors = {{"x", session::Tensor()}}, .every_n_iter = 1}),
-              HasSubstr("'x' is invalid"));
+              HasSubstr("'x': it is invalid"));
+  EXPECT_THAT(message({.tensors = {{"x", "softmax_tensor"}}, .every_n_iter = 1}),
+              HasSubstr("'x': "));
+  EXPECT_THAT(message({.tensors = {{"x", "global_step/Assign:3"}}, .every_n_iter = 1}),
+              HasSubstr("outputs"));
 }
 
 TEST(NanTensorHook, NamesTheStepAndSavesNoCheckpointAfterIt) {

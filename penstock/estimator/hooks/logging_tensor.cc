@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -10,6 +11,23 @@
 namespace penstock::estimator {
 namespace {
 
+// The tensor, also one that is given by its name in the graph. The name of an operation stands for
+// its only output, as in TensorFlow.
+absl::StatusOr<session::Tensor> TensorOf(const session::Fetch& fetch) {
+  const std::string& name = fetch.name();
+  if (name.empty()) {
+    if (fetch.tensor().valid()) return fetch.tensor();
+    return absl::InvalidArgumentError("it is invalid");
+  }
+  const session::Graph& graph = *session::Graph::Default();
+  if (absl::StrContains(name, ":")) return graph.GetTensorByName(name);
+  PENSTOCK_ASSIGN_OR_RETURN(const session::Operation operation, graph.GetOperationByName(name));
+  const session::Tensors outputs = operation.outputs();
+  if (outputs.size() == 1) return outputs[0];
+  return absl::InvalidArgumentError(absl::StrCat("the operation '", name, "' has ", outputs.size(),
+                                                 " outputs; '", name, ":0' is the first one"));
+}
+
 class LoggingTensor : public SessionRunHook {
  public:
   explicit LoggingTensor(LoggingTensorOptions options)
@@ -17,14 +35,8 @@ class LoggingTensor : public SessionRunHook {
         timer_(options_.every_n_iter, options_.every_n_secs, options_.clock) {}
 
   absl::Status Begin() override {
-    if (options_.tensors.empty()) {
+    if (options_.tensors.entries().empty()) {
       return absl::InvalidArgumentError("LoggingTensorHook has no tensors to print");
-    }
-    for (const auto& [name, tensor] : options_.tensors) {
-      if (!tensor.valid()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("LoggingTensorHook: tensor '", name, "' is invalid"));
-      }
     }
     if (!timer_.active() && !options_.at_end) {
       return absl::InvalidArgumentError(
@@ -32,9 +44,14 @@ class LoggingTensor : public SessionRunHook {
     }
     fetches_.clear();
     only_scalars_ = true;
-    for (const auto& entry : options_.tensors) {
-      fetches_.push_back(entry.second);
-      const session::PartialShape& shape = entry.second.shape();
+    for (const auto& [name, fetch] : options_.tensors.entries()) {
+      const absl::StatusOr<session::Tensor> tensor = TensorOf(fetch);
+      if (!tensor.ok()) {
+        return base::WithContext(tensor.status(),
+                                 absl::StrCat("LoggingTensorHook: tensor '", name, "'"));
+      }
+      fetches_.push_back(*tensor);
+      const session::PartialShape& shape = tensor->shape();
       only_scalars_ = only_scalars_ && shape.has_rank() && shape.rank() == 0;
     }
     timer_.Reset();
@@ -69,7 +86,7 @@ class LoggingTensor : public SessionRunHook {
              const std::optional<SecondOrStepTimer::Elapsed>& elapsed) {
     base::NamedArrays named;
     for (size_t i = 0; i < values.size(); ++i) {
-      named.Append((options_.tensors.begin() + static_cast<int64_t>(i))->first, values[i]);
+      named.Append(options_.tensors.entries()[i].first, values[i]);
     }
     if (options_.formatter != nullptr) {
       context.Log(options_.formatter(named));
