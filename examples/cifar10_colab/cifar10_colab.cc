@@ -234,6 +234,10 @@ absl::Status Run(const Settings& settings) {
     return absl::InvalidArgumentError("--images must be at least --batch times --replicas");
   }
   PENSTOCK_RETURN_IF_ERROR(ListDevices(settings));
+  // A mistake in the names of the shards, before the training that they end.
+  for (const bool training : {true, false}) {
+    PENSTOCK_RETURN_IF_ERROR(Images(settings, training).MakeIterator().status());
+  }
   for (const int replicas : {1, settings.replicas}) {
     PENSTOCK_RETURN_IF_ERROR(TrainTheKerasWay(settings, replicas));
     PENSTOCK_RETURN_IF_ERROR(TrainTheEstimatorWay(settings, replicas));

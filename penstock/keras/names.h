@@ -333,6 +333,10 @@ inline Metric CategoricalHinge() { return nn::MeanOfLoss(nn::CategoricalHinge())
 }  // namespace metrics
 
 inline namespace callbacks {
+// Keras's spelling of CsvLogger.
+inline std::shared_ptr<train::Callback> CSVLogger(const train::CsvLoggerOptions& options) {
+  return train::CsvLogger(options);
+}
 using train::BackupAndRestore;
 using train::Callback;
 using train::Checkpoint;
