@@ -140,7 +140,10 @@ struct CsvOptions {
   std::vector<CsvColumn> columns = {};
   // Columns of an element, in this order. Empty: all.
   std::vector<std::string> select = {};
-  bool header = true;  // each file begins with a row of column names, which is checked
+  bool header = true;  // each file begins with a row of column names
+  // Whether that row must have the names of the columns. False: it is skipped, and `columns` name
+  // its fields in their order (pandas.read_csv(names=..., header=0)).
+  bool check_header = true;
   char delimiter = ',';
   bool quotes = true;         // false: double quotes are ordinary characters
   std::string na_value = "";  // text that is treated as an empty field

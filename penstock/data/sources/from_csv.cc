@@ -152,7 +152,7 @@ class CsvFileReader : public FileReader {
     PENSTOCK_ASSIGN_OR_RETURN(LineBlock read, reader_->Read());
     if (options_->header && !header_passed_ && !read.lines.empty()) {
       header_passed_ = true;
-      PENSTOCK_RETURN_IF_ERROR(CheckHeader(read));
+      if (options_->check_header) PENSTOCK_RETURN_IF_ERROR(CheckHeader(read));
       if (read.lines.size() == 1) return Read();
       return ToBlock(std::move(read), 1);
     }
@@ -171,7 +171,8 @@ class CsvFileReader : public FileReader {
     return absl::InvalidArgumentError(absl::StrCat(
         block.origins->At(0), ": the header is ", Quote(block.lines[0]), ", but the columns are \"",
         absl::StrJoin(columns, absl::string_view(&options_->delimiter, 1), print),
-        "\"; a file without a header is read with .header = false"));
+        "\"; a file without a header is read with .header = false, one with other names with "
+        ".check_header = false"));
   }
 
   static FileBlock ToBlock(LineBlock read, int64_t first) {
@@ -287,6 +288,7 @@ void Fields(StageFields& f, FromCsvFields& p) {
   });
   f.Value("select", &o.select);
   f.Value("header", &o.header);
+  f.Value("check_header", &o.check_header);
   f.Value("delimiter", &o.delimiter);
   f.Value("quotes", &o.quotes);
   f.Value("na_value", &o.na_value);

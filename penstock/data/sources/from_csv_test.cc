@@ -147,7 +147,10 @@ TEST(FromCsv, ChecksHeaderOfEachFile) {
                 .status()
                 .message(),
             "memory://d/01.csv:1: the header is \"id,name,weight\", but the columns are "
-            "\"id,weight,name\"; a file without a header is read with .header = false");
+            "\"id,weight,name\"; a file without a header is read with .header = false, one with "
+            "other names with .check_header = false");
+  EXPECT_THAT(*Read("150,4,setosa\n1,2,x\n", {.columns = kColumns, .check_header = false}),
+              ElementsAre("id=int32[] {1} weight=float32[] {2} name=string[] {\"x\"}"));
   EXPECT_THAT(*Read("id,weight,name\n", {.columns = kColumns}), ElementsAre());
   EXPECT_THAT(*Read("", {.columns = kColumns}), ElementsAre());
   EXPECT_THAT(*Read("\xef\xbb\xbf\"id\",weight,name", {.columns = kColumns}), ElementsAre());

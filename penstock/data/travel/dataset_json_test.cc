@@ -174,6 +174,7 @@ TEST(DatasetJsonTest, EveryOptionTravels) {
       {.columns = {{"a", DType::kI64, "5"}, {"b", DType::kString}, {"c", DType::kF32}},
        .select = {"c", "a"},
        .header = false,
+       .check_header = false,
        .delimiter = ';',
        .quotes = false,
        .na_value = "NA",
