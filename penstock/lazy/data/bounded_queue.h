@@ -2,6 +2,8 @@
 // them (backpressure). Internal to the loaders.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -29,6 +31,17 @@ class BoundedQueue {
     elements_.push_back(std::move(element));
     changed_.notify_all();
     return true;
+  }
+  // Blocks until there is an element or the queue has ended, but for `seconds` at most: then false.
+  bool AwaitElement(double seconds) {
+    std::unique_lock lock(mutex_);
+    constexpr double kYears = 1e8;  // more would overflow the clock
+    return changed_.wait_for(lock, std::chrono::duration<double>(std::min(seconds, kYears)),
+                             [&] { return ended_ || !elements_.empty(); });
+  }
+  bool full() {
+    const std::lock_guard lock(mutex_);
+    return !ended_ && elements_.size() >= capacity_;
   }
   // Takes the first element; blocks while there is none. Not set at the end.
   absl::StatusOr<std::optional<T>> Pop() {

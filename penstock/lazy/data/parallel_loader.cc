@@ -28,6 +28,10 @@ absl::StatusOr<std::unique_ptr<BatchIterator>> BeginSource(utils::data::Loader& 
         devices.size(), ", ", options.batches_per_execution, ", ", options.loader_prefetch_size,
         " and ", options.device_prefetch_size));
   }
+  if (!(options.timeout_seconds > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "ParallelLoader: timeout_seconds must be above 0; it is ", options.timeout_seconds));
+  }
   return base::CatchExceptions([&] { return loader.MakeIterator(); });
 }
 
@@ -85,9 +89,8 @@ bool PerDeviceLoader::Read(TensorBatch* batch) {
 
 ParallelLoader::ParallelLoader(utils::data::Loader& loader, std::vector<Device> devices,
                                ParallelLoaderOptions options)
-    : prefetcher_(std::make_shared<Prefetcher>(BeginSource(loader, devices, options), devices,
-                                               options.loader_prefetch_size,
-                                               options.device_prefetch_size)),
+    : prefetcher_(
+          std::make_shared<Prefetcher>(BeginSource(loader, devices, options), devices, options)),
       options_(options) {}
 
 ParallelLoader::~ParallelLoader() {

@@ -14,9 +14,11 @@
 //
 // Background threads read the loader and start the transfers, up to `device_prefetch_size` batches
 // ahead of the reader. Taking a batch calls xm::mark_step, so that the step before it runs; its
-// error ends the pass. All devices of one ParallelLoader get the same number of batches. In
-// xmp::spawn each ordinal has its own loader, and DistributedSampler gives them equal lengths;
-// unequal ones end in an error that names the ordinals.
+// error ends the pass. All devices of one ParallelLoader get the same number of batches, and are
+// read in turn or in a thread for each: the queues of a device that nothing reads become full, and
+// then no other device gets a batch (timeout_seconds). In xmp::spawn each ordinal has its own
+// loader, and DistributedSampler gives them equal lengths; unequal ones end in an error that names
+// the ordinals.
 //
 // An error of the loader arrives in its position in the order of batches.
 #pragma once
@@ -61,6 +63,9 @@ struct ParallelLoaderOptions {
   int64_t batches_per_execution = 1;
   int loader_prefetch_size = 8;  // batches on the host, for each device
   int device_prefetch_size = 4;  // batches on the device
+  // For how long the reader of a device waits for a batch while the batches of another device, whose
+  // queues are full, are not read; then it gets DEADLINE_EXCEEDED.
+  double timeout_seconds = 120;
 };
 
 class Prefetcher;

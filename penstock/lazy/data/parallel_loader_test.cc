@@ -179,6 +179,19 @@ TEST(ParallelLoader, ABatchThatOneDeviceCannotTakeIsAnErrorOfAll) {
   }
 }
 
+TEST(ParallelLoader, DevicesReadOneAfterTheOtherAreAnErrorAndNoDeadlock) {
+  data::DataLoader loader(Numbers(12), {});
+  pl::ParallelLoader parallel(
+      loader, {At(0), At(1)},
+      {.loader_prefetch_size = 1, .device_prefetch_size = 1, .timeout_seconds = 0.05});
+  pl::PerDeviceLoader first = parallel.per_device_loader(At(0));
+  EXPECT_THAT(Pass(first).size(), AllOf(testing::Ge(2u), testing::Lt(6u)));
+  EXPECT_EQ(first.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(first.status().message(), AllOf(HasSubstr("no batch for xla:0 for 0.05 s"),
+                                              HasSubstr("nothing reads those of xla:1"),
+                                              HasSubstr("read the devices in turn")));
+}
+
 TEST(ParallelLoader, ClosedLoaderGivesNoMore) {
   data::DataLoader loader(Numbers(100), {.batch_size = 1});
   pl::ParallelLoader parallel(loader, {At(1)});

@@ -39,9 +39,10 @@ absl::StatusOr<Prefetcher::NamedBuffers> Put(const Sample& batch, const Device& 
 }  // namespace
 
 Prefetcher::Prefetcher(absl::StatusOr<std::unique_ptr<utils::data::BatchIterator>> source,
-                       const std::vector<Device>& devices, int host_batches, int device_batches)
-    : source_(source.ok() ? *std::move(source) : nullptr),
-      lanes_(MakeLanes(devices, host_batches, device_batches)),
+                       const std::vector<Device>& devices, const ParallelLoaderOptions& options)
+    : options_(options),
+      source_(source.ok() ? *std::move(source) : nullptr),
+      lanes_(MakeLanes(devices, options)),
       cancel_([this](const absl::Status& status) { Cancel(status); }) {
   if (source_ != nullptr) {
     Start();
@@ -51,10 +52,11 @@ Prefetcher::Prefetcher(absl::StatusOr<std::unique_ptr<utils::data::BatchIterator
 }
 
 std::vector<std::unique_ptr<Prefetcher::Lane>> Prefetcher::MakeLanes(
-    const std::vector<Device>& devices, int host_batches, int device_batches) {
+    const std::vector<Device>& devices, const ParallelLoaderOptions& options) {
   std::vector<std::unique_ptr<Lane>> lanes;
   for (const Device& device : devices) {
-    lanes.push_back(std::make_unique<Lane>(device, host_batches, device_batches));
+    lanes.push_back(
+        std::make_unique<Lane>(device, options.loader_prefetch_size, options.device_prefetch_size));
   }
   return lanes;
 }
@@ -95,6 +97,7 @@ void Prefetcher::ReadSource() {
     if (group.size() < lanes_.size()) continue;
     bool taken = true;
     for (size_t i = 0; i < lanes_.size(); ++i) {
+      ++num_pushes_;
       if (lanes_[i]->host.Push(std::move(group[i]))) continue;
       // A batch that one device cannot take ends the pass of all with its error.
       end.Update(lanes_[i]->host.status());
@@ -124,9 +127,29 @@ void Prefetcher::Transfer(Lane& lane) {
   }
 }
 
+absl::Status Prefetcher::AwaitBatch(Lane& lane) {
+  while (true) {
+    const int64_t before = num_pushes_;
+    if (lane.ready.AwaitElement(options_.timeout_seconds)) return absl::OkStatus();
+    if (before == 0 || before != num_pushes_) continue;
+    // The source has not gone on: it computes, or waits for the reader of this lane.
+    Lane& last = *lanes_[static_cast<size_t>(before - 1) % lanes_.size()];
+    if (&last == &lane || !last.host.full()) continue;
+    return absl::DeadlineExceededError(
+        absl::StrCat("the ParallelLoader has had no batch for ", lane.device.ToString(), " for ",
+                     options_.timeout_seconds, " s, because nothing reads those of ",
+                     last.device.ToString(), ", of which ", options_.loader_prefetch_size,
+                     " wait on the host and ", options_.device_prefetch_size,
+                     " on the device; read the devices in turn, or in a thread for each, or set "
+                     "loader_prefetch_size to the number of batches"));
+  }
+}
+
 absl::StatusOr<std::optional<Prefetcher::NamedBuffers>> Prefetcher::Next(const Device& device) {
   for (const auto& lane : lanes_) {
-    if (lane->device == device) return lane->ready.Pop();
+    if (!(lane->device == device)) continue;
+    PENSTOCK_RETURN_IF_ERROR(AwaitBatch(*lane));
+    return lane->ready.Pop();
   }
   return absl::InvalidArgumentError(absl::StrCat("the ParallelLoader has no batches for ",
                                                  device.ToString(),
