@@ -51,9 +51,11 @@ class Operation {
     if (device == nullptr && inputs_.empty()) return Fail("there are no inputs");
     const Device& on = device != nullptr ? *device : inputs_[0].impl()->device;
     for (const Tensor& input : inputs_) {
-      if (input.impl()->device == on) continue;
+      const Device& other = input.impl()->device;
+      if (other == on) continue;
       return Fail(absl::StrCat("expected all tensors to be on one device, but found ",
-                               on.ToString(), " and ", input.impl()->device.ToString(),
+                               on.ToString(), " and ", other.ToString(),
+                               other.context() == on.context() ? "" : " of another client",
                                "; move one with .to(device)"));
     }
     trace_ = &recorder_.TraceOf(on);

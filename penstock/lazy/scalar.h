@@ -34,14 +34,18 @@ class Scalar {
       : kind_(std::is_same_v<T, bool> ? Kind::kBool
               : std::is_integral_v<T> ? Kind::kInt
                                       : Kind::kFloat),
-        value_(static_cast<double>(value)) {}
+        value_(static_cast<double>(value)),
+        integer_(std::is_integral_v<T> ? static_cast<int64_t>(value) : 0) {}
 
   Kind kind() const { return kind_; }
   double value() const { return value_; }
+  // The number itself unless it is a float; value() has 53 bits of it.
+  int64_t integer() const { return integer_; }
 
  private:
   Kind kind_;
   double value_;
+  int64_t integer_;
 };
 
 // A number, or one number for each axis: `.stride = 2`, `.stride = {2, 1}`; dims of a reduction:

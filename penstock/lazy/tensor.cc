@@ -226,16 +226,16 @@ Tensor& Tensor::copy_(const Tensor& source, SourceLocation where) {
       /*overwrites=*/true);
 }
 
-Tensor& Tensor::fill_(double value) {
+Tensor& Tensor::fill_(Scalar value) {
   if (!defined()) {
     FailOp("fill_", {*this}, "the tensor is undefined", {});
     return *this;
   }
-  const ir::TensorType type{dtype(), {}};
-  return copy_(
-      RecordOn(device(), "fill_", {}, {},
-               [&](ir::Graph& graph, const ir::Values&) { return ir::Splat(graph, type, value); }),
-      {});
+  return copy_(RecordOn(device(), "fill_", {}, {},
+                        [&](ir::Graph& graph, const ir::Values&) {
+                          return internal::ScalarValue(graph, dtype(), value);
+                        }),
+               {});
 }
 
 Tensor& Tensor::zero_() { return fill_(0); }
@@ -270,11 +270,13 @@ Tensor& InPlaceArithmetic(absl::string_view name, Tensor& target, const Operand&
   }
   return RecordInPlace(name, target, other.is_scalar() ? Tensors{} : Tensors{other.tensor()}, where,
                        [&](const ir::Values& in) {
+                         ir::Graph& graph = *in[0].graph();
                          ir::Value y = other.is_scalar()
-                                           ? internal::ScalarValue(*in[0].graph(), dtype,
-                                                                   other.scalar().value())
+                                           ? internal::ScalarValue(graph, dtype, other.scalar())
                                            : ir::Convert(in[1], dtype);
-                         if (alpha.value() != 1 && dtype != DType::kBool) y = y * alpha.value();
+                         if (alpha.value() != 1 && dtype != DType::kBool) {
+                           y = y * internal::ScalarValue(graph, dtype, alpha);
+                         }
                          return ir::Convert(compute(ir::Convert(in[0], dtype), y), in[0].dtype());
                        });
 }

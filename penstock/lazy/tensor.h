@@ -139,7 +139,7 @@ class Tensor : public TensorMethods {
 
   // ---- In place (the name ends with "_"); seen by views and by the tensor this is a view of ----
   Tensor& copy_(const Tensor& source, SourceLocation where = SourceLocation::Current());
-  Tensor& fill_(double value);
+  Tensor& fill_(Scalar value);
   Tensor& zero_();
   // The result's type, as promotion makes it, must fit into the tensor's: integers into floats, not
   // floats into integers, nor numbers into bools. copy_ and fill_ convert anything.

@@ -51,7 +51,8 @@ Tensor Sum(absl::string_view name, const Operand& a, const Operand& b, const Sca
   }
   return Promoted(name, operands, dtype, [&](const Values& in) {
     if (dtype == DType::kBool) return ir::Or(in[0], in[1]);
-    const Value right = alpha.value() == 1 ? in[1] : in[1] * alpha.value();
+    const Value right =
+        alpha.value() == 1 ? in[1] : in[1] * internal::ScalarValue(*in[1].graph(), dtype, alpha);
     return subtract ? ir::Subtract(in[0], right) : ir::Add(in[0], right);
   });
 }
@@ -215,9 +216,8 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   return Record("where", inputs, a.where(), [&](const Values& in) {
     size_t next = 1;
     const auto value = [&](const Operand& operand) {
-      return operand.is_scalar()
-                 ? internal::ScalarValue(*in[0].graph(), dtype, operand.scalar().value())
-                 : ir::Convert(in[next++], dtype);
+      return operand.is_scalar() ? internal::ScalarValue(*in[0].graph(), dtype, operand.scalar())
+                                 : ir::Convert(in[next++], dtype);
     };
     const Value yes = value(a), no = value(b);
     return ir::Select(in[0], yes, no);
@@ -230,8 +230,7 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, SourceLoca
                   where);
   }
   return Record("masked_fill", {x, mask}, where, [&](const Values& in) {
-    return ir::Select(in[1], internal::ScalarValue(*in[0].graph(), in[0].dtype(), value.value()),
-                      in[0]);
+    return ir::Select(in[1], internal::ScalarValue(*in[0].graph(), in[0].dtype(), value), in[0]);
   });
 }
 

@@ -159,9 +159,8 @@ Tensor Promoted(absl::string_view name, absl::Span<const Operand> operands, DTyp
     ir::Values values;
     size_t next = 0;
     for (const Operand& operand : all) {
-      values.push_back(operand.is_scalar()
-                           ? ScalarValue(*in[0].graph(), dtype, operand.scalar().value())
-                           : ir::Convert(in[next++], dtype));
+      values.push_back(operand.is_scalar() ? ScalarValue(*in[0].graph(), dtype, operand.scalar())
+                                           : ir::Convert(in[next++], dtype));
     }
     return build(values);
   });
@@ -174,8 +173,24 @@ Tensor FloatOp(absl::string_view name, const Tensor& x, SourceLocation where,
   });
 }
 
-ir::Value ScalarValue(ir::Graph& graph, DType dtype, double value) {
-  return ir::Splat(graph, {dtype, {}}, value);
+ir::Value ScalarValue(ir::Graph& graph, DType dtype, const Scalar& number, const Shape& shape) {
+  constexpr int64_t kExact = int64_t{1} << 53;  // larger ones are not all doubles
+  const int64_t integer = number.integer();
+  Array wrapped;
+  bool is_double = true;
+  if (number.kind() == Scalar::Kind::kInt && base::IsInteger(dtype)) {
+    base::VisitNumeric(dtype, [&](auto zero) {
+      using T = decltype(zero);
+      if constexpr (std::is_integral_v<T>) {
+        const T value = static_cast<T>(integer);
+        wrapped = Array::Scalar<T>(value);
+        is_double =
+            static_cast<int64_t>(value) == integer && -kExact <= integer && integer <= kExact;
+      }
+    });
+  }
+  if (is_double) return ir::Splat(graph, {dtype, shape}, number.value());
+  return ir::BroadcastTo(ir::Constant(graph, wrapped), shape);
 }
 
 ir::Value Widened(ir::Value x) {

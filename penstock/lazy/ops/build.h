@@ -49,7 +49,9 @@ Tensor FloatOp(absl::string_view name, const Tensor& x, SourceLocation where,
                ir::Value (*build)(ir::Value));
 
 // ---- Values ----
-ir::Value ScalarValue(ir::Graph& graph, DType dtype, double value);
+// A value with all elements equal to a number. An integer that a type of integers does not hold
+// wraps around, as in PyTorch.
+ir::Value ScalarValue(ir::Graph& graph, DType dtype, const Scalar& number, const Shape& shape = {});
 // x in f32 unless it is f32 or f64 already.
 ir::Value Widened(ir::Value x);
 // A nonnegative index for one that may count from the end of an axis of this extent.

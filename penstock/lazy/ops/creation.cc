@@ -54,18 +54,19 @@ bool ValidSizes(absl::string_view name, const Sizes& size, SourceLocation where)
   return valid;
 }
 
-Tensor Filled(absl::string_view name, const Sizes& size, double value, DType dtype,
+Tensor Filled(absl::string_view name, const Sizes& size, const Scalar& value, DType dtype,
               const TensorOptions& options, SourceLocation where) {
   if (!ValidSizes(name, size, where)) return Tensor();
   return Create(name, options, where, [&](ir::Graph& graph) {
-    return ir::Splat(graph, {DTypeOr(options, dtype), Shape(size.values())}, value);
+    return internal::ScalarValue(graph, DTypeOr(options, dtype), value, Shape(size.values()));
   });
 }
 
-Tensor FilledLike(absl::string_view name, const Tensor& x, double value, SourceLocation where) {
+Tensor FilledLike(absl::string_view name, const Tensor& x, const Scalar& value,
+                  SourceLocation where) {
   if (!x.defined()) return FailOp(name, {x}, "the input is undefined", where);
   return Create(name, {.dtype = x.dtype(), .device = x.device()}, where, [&](ir::Graph& graph) {
-    return ir::Splat(graph, {x.dtype(), x.sizes()}, value);
+    return internal::ScalarValue(graph, x.dtype(), value, x.sizes());
   });
 }
 
@@ -84,7 +85,7 @@ Tensor full(const Sizes& size, Scalar value, const TensorOptions& options, Sourc
   const DType dtype = value.kind() == Scalar::Kind::kFloat ? kFloat
                       : value.kind() == Scalar::Kind::kInt ? kLong
                                                            : kBool;
-  return Filled("full", size, value.value(), dtype, options, where);
+  return Filled("full", size, value, dtype, options, where);
 }
 
 Tensor eye(int64_t n, const TensorOptions& options, SourceLocation where) {
@@ -148,7 +149,7 @@ Tensor empty_like(const Tensor& x, SourceLocation where) {
   return FilledLike("empty_like", x, 0, where);
 }
 Tensor full_like(const Tensor& x, Scalar value, SourceLocation where) {
-  return FilledLike("full_like", x, value.value(), where);
+  return FilledLike("full_like", x, value, where);
 }
 
 }  // namespace penstock::lazy

@@ -102,7 +102,7 @@ Tensor& TensorMethods::index_put_(const std::vector<Index>& indices, const Opera
     return Mutable();
   }
   if (value.is_scalar()) {
-    part.fill_(value.scalar().value());
+    part.fill_(value.scalar());
   } else {
     // PyTorch drops leading dims of the value if they have one element.
     Tensor given = value.tensor();

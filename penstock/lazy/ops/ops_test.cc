@@ -26,6 +26,8 @@ TEST(Ops, MessagesNameOperationLineAndShapes) {
   const Tensor x = Make({2, 3}, {1, 2, 3, 4, 5, 6}), y = Make({4}, {1, 2, 3, 4});
   EXPECT_THAT(ErrorOf(x + y), AllOf(HasSubstr("add"), HasSubstr("ops_test.cc:"),
                                     HasSubstr("f32[2,3]"), HasSubstr("f32[4]")));
+  const Tensor elsewhere = tensor(Array::Scalar(1.0f), Device(runtime::TestClient(8), 0));
+  EXPECT_THAT(ErrorOf(x + elsewhere), HasSubstr("found xla:0 and xla:0 of another client"));
   EXPECT_THAT(ErrorOf(sum(x, 2)),
               AllOf(HasSubstr("sum"), HasSubstr("ops_test.cc:"),
                     HasSubstr("dim 2 is out of range; valid dims are -2 to 1")));
@@ -76,6 +78,29 @@ TEST(Ops, MessagesOfShapesAndIndices) {
 }
 
 // An error does not affect what is recorded after it was read.
+// Integers that no double is, and those that the tensor's type does not hold: PyTorch's values.
+TEST(Ops, IntegersAreExact) {
+  const auto numbers = [](const Tensor& x) {
+    const Array values = *x.cpu().value().Cast(DType::kI64);
+    return std::vector<int64_t>(values.values<int64_t>().begin(), values.values<int64_t>().end());
+  };
+  const int64_t odd = (int64_t{1} << 53) + 1, factor = 6364136223846793005;
+  Tensor x = tensor(Array::Of<int64_t>({2}, {1, -2}), TestDevice());
+  EXPECT_THAT(numbers(x * factor), ElementsAre(factor, 5718471626015965606));
+  EXPECT_THAT(numbers(x + odd), ElementsAre(odd + 1, odd - 2));
+  EXPECT_THAT(numbers(sub(x, x, odd)), ElementsAre(1 - odd, -2 + 2 * odd));
+  EXPECT_THAT(numbers(eq(x + odd, odd + 1)), ElementsAre(1, 0));
+  EXPECT_THAT(numbers(masked_fill(x, x > 0, odd)), ElementsAre(odd, -2));
+  EXPECT_THAT(numbers(full({1}, odd, {.device = TestDevice()})), ElementsAre(odd));
+  x.add_(x, odd);
+  EXPECT_THAT(numbers(x), ElementsAre(odd + 1, -2 * odd - 2));
+  x.fill_(odd).mul_(factor);
+  EXPECT_THAT(numbers(x), testing::Each(4463617181096443693));
+  const Tensor bytes = tensor(Array::Of<uint8_t>({2}, {1, 255}), TestDevice());
+  EXPECT_THAT(numbers(bytes + 300), ElementsAre(45, 43));
+  EXPECT_THAT(numbers(eq(bytes, -1)), ElementsAre(0, 1));
+}
+
 TEST(Ops, RecordingGoesOnAfterAnError) {
   const Tensor x = Make({2}, {1, 2});
   EXPECT_NE(ErrorOf(sum(x, 7)), "");
