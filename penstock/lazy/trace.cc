@@ -127,7 +127,17 @@ ir::Value Trace::RootValue(TensorImpl& root) {
   return ir::Value();
 }
 
+bool Trace::IsOutdated(TensorImpl& view) {
+  const TensorImpl& root = view.root();
+  if (view.dtype == root.dtype && view.device == root.device) return false;
+  graph().Fail(absl::FailedPreconditionError(
+      absl::StrCat("the tensor ", Describe(view), " is a view of one that is ", Describe(root),
+                   " by now; make the view again after Module::to")));
+  return true;
+}
+
 ir::Value Trace::Plain(TensorImpl& impl) {
+  if (impl.is_view() && IsOutdated(impl)) return ir::Value();
   // The views between the tensor and the nearest one whose value is known, or the root.
   std::vector<TensorImpl*> views;
   TensorImpl* at = &impl;
@@ -150,6 +160,7 @@ ir::Value Trace::Plain(TensorImpl& impl) {
 
 ir::Value Trace::Differentiable(TensorImpl& impl) {
   if (!impl.requires_grad()) return Plain(impl);
+  if (impl.is_view() && IsOutdated(impl)) return ir::Value();
   // The views between the tensor and the nearest one whose value is known, a leaf, or the root. They
   // have its history, because the tensor has.
   std::vector<TensorImpl*> views;

@@ -145,6 +145,9 @@ class Trace {
   bool IsCurrent(const TensorImpl::Cached& cached, TensorImpl& impl) const {
     return cached.segment == segment_->serial && cached.version == impl.root().version;
   }
+  // Whether the tensor that a view is of was given another type or device since, by Module::to: then
+  // it has no value, which is an error of the graph.
+  bool IsOutdated(TensorImpl& view);
   // A root's value in the open segment.
   ir::Value RootValue(TensorImpl& root);
   // Makes a value, if it is valid, that which `cached` of the tensor has for the open segment.

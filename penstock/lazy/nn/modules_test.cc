@@ -169,6 +169,19 @@ TEST(Modules, LoadedValuesReplaceRecordedOnes) {
   EXPECT_THAT(ValuesOf(a), ElementsAre(6));
 }
 
+TEST(Modules, AViewOfAParameterThatWasMovedSinceIsAnError) {
+  for (const bool type : {true, false}) {
+    nn::Module module;
+    const Tensor a = module.register_parameter("a", Make({2}, {1, 2}));
+    const Tensor view = narrow(a, 0, 1, 1);
+    type ? module.to(kBFloat16) : module.to(test::TestDevice(1));
+    EXPECT_THAT(ErrorOf(view + 1), AllOf(HasSubstr("f32[1] on xla:0 is a view of one that is "),
+                                         HasSubstr(type ? "bf16[2] on xla:0" : "f32[2] on xla:1"),
+                                         HasSubstr("make the view again")));
+    EXPECT_THAT(ErrorOf(view), HasSubstr("make the view again"));
+  }
+}
+
 TEST(Modules, MessagesOfWrongUses) {
   nn::Module module;
   module.register_parameter("a.b", Make({1}, {1}));
