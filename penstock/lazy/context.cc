@@ -1,7 +1,6 @@
 #include "penstock/lazy/context.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -15,22 +14,6 @@ namespace penstock::lazy {
 namespace {
 
 constexpr int kSilentSeconds = 10;
-
-// Adds the time of its lifetime to a metric.
-class Timed {
- public:
-  explicit Timed(const char* metric) : metric_(metric) {}
-  ~Timed() {
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began_;
-    met::Metrics::Process().AddSample(metric_, met::Unit::kTime, seconds.count());
-  }
-  Timed(const Timed&) = delete;
-  Timed& operator=(const Timed&) = delete;
-
- private:
-  const char* metric_;
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-};
 
 }  // namespace
 
@@ -84,7 +67,7 @@ void Context::Evict() {
 
 absl::StatusOr<std::shared_ptr<runtime::Executable>> Context::Compile(
     const StepProgram& program, const std::vector<int>& devices) {
-  const Timed timed("CompileTime");
+  const met::TimeSample timed("CompileTime");
   met::Metrics::Process().AddCounter("UncachedCompile");
   PENSTOCK_ASSIGN_OR_RETURN(const auto graph, program.graph());
   PENSTOCK_ASSIGN_OR_RETURN(const ir::Program printed,
@@ -146,14 +129,14 @@ std::string Context::WhatChanged(const ir::Program& program,
 }
 
 absl::StatusOr<runtime::Buffer> Context::Put(const base::Array& array, int device) {
-  const Timed timed("TransferToDeviceTime");
+  const met::TimeSample timed("TransferToDeviceTime");
   met::Metrics::Process().AddSample("OutboundData", met::Unit::kBytes,
                                     static_cast<double>(array.num_bytes()));
   return client_->Put(array, client_->devices()[device]);
 }
 
 absl::StatusOr<base::Array> Context::Get(const runtime::Buffer& buffer) {
-  const Timed timed("TransferFromDeviceTime");
+  const met::TimeSample timed("TransferFromDeviceTime");
   PENSTOCK_ASSIGN_OR_RETURN(base::Array array, buffer.Get());
   met::Metrics::Process().AddSample("InboundData", met::Unit::kBytes,
                                     static_cast<double>(array.num_bytes()));

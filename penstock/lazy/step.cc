@@ -1,7 +1,6 @@
 #include "penstock/lazy/step.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -166,12 +165,8 @@ class Step {
     program_.key = hasher.Finish();
     program_.graph = [this] { return Graph(); };
     Context& context = *device_.context();
-    const auto began = std::chrono::steady_clock::now();
-    absl::StatusOr<runtime::Buffers> results =
-        program_.num_replicas == 1 ? ExecuteAlone(context) : ExecuteTogether(context);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
-    met::Metrics::Process().AddSample("ExecuteTime", met::Unit::kTime, seconds.count());
-    return results;
+    const met::TimeSample timed("ExecuteTime");
+    return program_.num_replicas == 1 ? ExecuteAlone(context) : ExecuteTogether(context);
   }
 
   absl::StatusOr<runtime::Buffers> ExecuteAlone(Context& context) {
