@@ -101,12 +101,14 @@ void backward(const Tensors& tensors, const Tensors& grad_tensors, bool retain_g
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options,
              SourceLocation where) {
   std::string why = WhyNotDifferentiable(outputs, options.grad_outputs);
-  std::vector<std::shared_ptr<TensorImpl>> targets;
+  std::vector<std::shared_ptr<TensorImpl>> targets;  // each once
   for (const Tensor& input : inputs) {
     if (!input.requires_grad() && why.empty()) {
       why = absl::StrCat("the input ", input.ToString(), " does not require grad");
     }
-    targets.push_back(input.impl());
+    if (std::find(targets.begin(), targets.end(), input.impl()) == targets.end()) {
+      targets.push_back(input.impl());
+    }
   }
   if (!why.empty()) {
     FailOp("grad", outputs, why, where);
@@ -120,7 +122,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& o
     if (!trace.graph().status().ok()) return;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const auto at = std::find_if(gradients.begin(), gradients.end(), [&](const auto& gradient) {
-        return gradient.first == targets[i];
+        return gradient.first == inputs[i].impl();
       });
       if (at != gradients.end()) {
         const ir::Value value = at->second;

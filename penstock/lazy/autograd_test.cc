@@ -276,6 +276,18 @@ TEST(AutogradTest, GradOfInputsAndIntermediates) {
   EXPECT_FALSE(unused[0].defined());
 }
 
+TEST(AutogradTest, GradOfATensorThatIsAnInputTwice) {
+  const Tensor x = Make({2}, {2, 3}, true), h = x * x;
+  for (const Tensor& input : {x, h}) {
+    const Tensors twice = autograd::grad({sum(h * 5)}, {input, input}, {.retain_graph = true});
+    ASSERT_EQ(twice.size(), 2u);
+    for (const Tensor& gradient : twice) {
+      EXPECT_EQ(ValuesOf(gradient),
+                (input.is_leaf() ? std::vector<float>{20, 30} : std::vector<float>{5, 5}));
+    }
+  }
+}
+
 TEST(AutogradTest, DoubleBackward) {
   for (const bool step_between : {false, true}) {
     Tensor x = Make({2}, {1, 2}, true);
