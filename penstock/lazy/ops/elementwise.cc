@@ -38,11 +38,19 @@ Tensor Classified(absl::string_view name, const Tensor& x, SourceLocation where,
   });
 }
 
+// StableHLO has neither of unsigned integers.
+bool IsUnsigned(Value x) { return base::IsInteger(x.dtype()) && !base::IsSigned(x.dtype()); }
+Value AbsValue(Value x) { return IsUnsigned(x) ? x : ir::Abs(x); }
+Value SignValue(Value x) {
+  if (!IsUnsigned(x)) return ir::Sign(x);
+  return ir::Convert(ir::Greater(x, ir::SplatLike(x, 0)), x.dtype());
+}
+
 }  // namespace
 
-Tensor abs(const Tensor& x, SourceLocation where) { return SameType("abs", x, where, ir::Abs); }
+Tensor abs(const Tensor& x, SourceLocation where) { return SameType("abs", x, where, AbsValue); }
 Tensor neg(const Tensor& x, SourceLocation where) { return SameType("neg", x, where, ir::Negate); }
-Tensor sign(const Tensor& x, SourceLocation where) { return SameType("sign", x, where, ir::Sign); }
+Tensor sign(const Tensor& x, SourceLocation where) { return SameType("sign", x, where, SignValue); }
 Tensor square(const Tensor& x, SourceLocation where) {
   return SameType("square", x, where, ir::Square);
 }

@@ -99,6 +99,8 @@ TEST(Ops, IntegersAreExact) {
   const Tensor bytes = tensor(Array::Of<uint8_t>({2}, {1, 255}), TestDevice());
   EXPECT_THAT(numbers(bytes + 300), ElementsAre(45, 43));
   EXPECT_THAT(numbers(eq(bytes, -1)), ElementsAre(0, 1));
+  EXPECT_THAT(numbers(abs(bytes)), ElementsAre(1, 255));
+  EXPECT_THAT(numbers(sign(bytes)), ElementsAre(1, 1));
 }
 
 TEST(Ops, RecordingGoesOnAfterAnError) {
