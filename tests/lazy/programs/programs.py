@@ -13,7 +13,8 @@ import sys
 
 import torch
 
-DTYPES = {"f64": torch.float64, "f32": torch.float32, "i64": torch.int64, "i32": torch.int32, "bool": torch.bool}
+DTYPES = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i64": torch.int64,
+          "i32": torch.int32, "i16": torch.int16, "u8": torch.uint8, "bool": torch.bool}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 LIMIT = 2.0 ** 18
 
@@ -117,14 +118,19 @@ def check(x):
         raise Cut("too large")
     if x.is_floating_point() and not bool((wide * 1024 == (wide * 1024).round()).all()):
         raise Cut("not exact")
+    # Few digits, so that what is rounded later or earlier by a compiler is exact, too.
+    if x.dtype in (torch.bfloat16, torch.float16) and not bool(((wide * 2 == (wide * 2).round()) & (wide.abs() <= 32)).all()):
+        raise Cut("not exact in 16 bits")
 
 
 class Generator:
     def __init__(self, seed):
         self.r = random.Random(seed)
+        self.seed = seed
         self.next = 0
         # Groups of instructions that single ones seldom make.
-        self.groups = [[], [self.training_step, self.shared_memory], [self.double_backward, self.shared_memory]][seed % 3]
+        self.groups = [[], [self.training_step, self.shared_memory], [self.double_backward, self.shared_memory],
+                       [self.chain_of_views]][seed % 4]
 
     def pick(self, *choices):
         return self.r.choice(choices)
@@ -138,15 +144,17 @@ class Generator:
 
     def tensor(self, shape=None, dtype=None, grad=None):
         shape = self.shape() if shape is None else shape
-        dtype = dtype or self.pick("f64", "f64", "f32", "f32", "f32", "i64", "i32", "bool")
+        dtype = dtype or self.pick("f64", "f64", "f32", "f32", "f32", "f32", "i64", "i32", "bool", "bool",
+                                   *(["bf16", "f16", "i16", "u8"] if self.seed // 4 % 2 else []))
         count = 1
         for size in shape:
             count *= size
-        values = [self.r.randint(0, 1) if dtype == "bool" else self.r.randint(-3, 3) for _ in range(count)]
+        low = 0 if dtype in ("bool", "u8") else -3
+        values = [self.r.randint(low, 1 if dtype == "bool" else 3) for _ in range(count)]
         if grad is None:
             grad = self.r.random() < 0.5
         return {"op": "tensor", "out": self.new(), "dtype": dtype, "shape": shape, "values": values,
-                "grad": grad and dtype[0] == "f"}
+                "grad": grad and DTYPES[dtype].is_floating_point}
 
     def any(self, m, kind=None):
         keys = [k for k, x in m.x.items() if kind is None or kind(x)]
@@ -284,7 +292,7 @@ class Generator:
 
     def function(self, m, k, x):
         i = {"x": k, "out": self.new()}
-        what = self.r.randint(0, 23)
+        what = self.r.randint(0, 26)
         if what <= 5:
             i.update(op=self.pick("add", "add", "sub", "mul", "mul", "maximum", "minimum"), args=[self.operand(m, x)])
             if i["op"] in ("maximum", "minimum") and not isinstance(i["args"][0], dict):
@@ -345,6 +353,18 @@ class Generator:
             i.update(op="prod", args=[self.dim(x)])
             if x.requires_grad:
                 return None
+        elif what == 24 and not x.requires_grad:
+            i.update(op=self.pick("remainder", "fmod", "floor_divide"), args=[self.pick(2, 3, -2, -3)])
+        elif what == 25:
+            y = self.operand(m, x)
+            i.update(op=self.pick("bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or", "logical_xor"), args=[y])
+            if not isinstance(y, dict):
+                return None
+        elif what == 26 and x.dim() and x.numel() and not x.requires_grad:
+            made = self.tensor(list(x.shape), "i64")
+            d = self.r.randint(0, x.dim() - 1)
+            made["values"] = [self.r.randint(0, x.shape[d] - 1) for _ in made["values"]]
+            return [made, {"op": "gather", "x": k, "args": [d, {"t": made["out"][0]}], "out": self.new()}]
         return i if "op" in i else None
 
     def backward(self, m):
@@ -425,6 +445,57 @@ class Generator:
                 steps.append({"op": "mul", "x": on, "args": [{"t": k}] if on == k else [2], "out": self.new()})
         return steps
 
+    def simple_view(self, kind, k, x):
+        """A view of a kind that is merged with another one of it (view_kind.h)."""
+        i = {"x": k, "out": self.new()}
+        if kind == "slice":
+            axis = self.r.randint(0, max(x.dim() - 1, 0)) if self.r.random() < 0.3 else 0
+            i.update(op="index", index=[[None, None, None]] * axis + [self.one_slice(x.shape[axis])])
+        elif kind == "permute":
+            order = list(range(x.dim()))
+            self.r.shuffle(order)
+            i.update(op="permute", args=[order])
+        else:
+            n = x.numel()
+            i.update(op="view", args=[self.pick(*[[n // a // b, a, b] for a in (1, 2, 3) for b in (1, 2, 4) if n % (a * b) == 0])])
+        return i
+
+    def chain_of_views(self, m):
+        """Views of views that nothing else refers to any longer; then the last one is modified and differentiated."""
+        k = self.any(m, lambda y: y.dim() > 0 and y.numel() > 3) or self.any(m, lambda y: y.dim() > 0)
+        if k is None:
+            return self.tensor([self.r.randint(4, 9), 2], "f32")
+        scratch = Machine()
+        scratch.x = dict(m.x)
+        steps, at = [], k
+        kind = self.pick("slice", "slice", "permute", "view", "any")
+        for _ in range(self.r.randint(2, 5)):
+            x = scratch.x[at]
+            view = self.view(at, x) if kind == "any" else self.simple_view(kind, at, x)
+            if view is None or len(view["out"]) != 1 or view["op"] == "alias":
+                continue
+            try:
+                scratch.run(view)
+            except (RuntimeError, IndexError):
+                continue
+            steps.append(view)
+            if at != k and self.r.random() < 0.9:
+                steps.append({"op": "delete", "x": at})
+            at = view["out"][0]
+        if at == k:
+            return []
+        product, loss = self.new(), self.new()
+        if self.r.random() < 0.7:
+            op = self.pick("mul_", "add_", "neg_", "zero_", "fill_", "clamp_")
+            args = {"mul_": [self.pick(2, -1)], "add_": [self.pick(1, -2)], "clamp_": [-1, 2], "fill_": [self.pick(0, 1)]}.get(op, [])
+            steps.append({"op": op, "x": at, "args": args, "kw": {}})
+            if self.r.random() < 0.3:
+                steps[-1]["no_grad"] = True
+        steps += [{"op": "mul", "x": at, "args": [2], "out": product}, {"op": "sum", "x": product[0], "args": [], "out": loss}]
+        if m.x[k].requires_grad and self.r.random() < 0.5:
+            steps.append({"op": "backward", "x": loss[0], "gradient": None, "retain": self.r.random() < 0.5})
+        return steps
+
     def instruction(self, m):
         if len(m.x) < 3:
             return self.tensor(dtype="f32" if self.groups and self.next == 0 else None, grad=True if self.groups else None)
@@ -461,8 +532,21 @@ class Generator:
         return made
 
 
+def is_undefined(m, i):
+    """Whether it converts a negative float to an unsigned integer, which depends on the machine in PyTorch."""
+    if i["op"] == "to":
+        source, target = m.x[i["x"]], DTYPES[i["dtype"]]
+    elif i["op"] in ("copy_", "index_put_") and isinstance(i["args"][0], dict):
+        source, target = m.x[i["args"][0]["t"]], m.x[i["x"]].dtype
+    else:
+        return False
+    return target == torch.uint8 and source.is_floating_point() and bool((source < 0).any())
+
+
 def step(m, i):
     """Runs one instruction; true, or false if PyTorch rejects it (then m is as before)."""
+    if is_undefined(m, i):
+        return False
     try:
         m.run(i)
     except (RuntimeError, IndexError, TypeError, ValueError, AttributeError) as error:

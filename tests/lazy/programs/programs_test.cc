@@ -32,11 +32,10 @@ using Json = nlohmann::json;
 using T = lazy::Tensor;
 
 DType TypeNamed(const std::string& name) {
-  static const std::map<std::string, DType> kTypes = {{"f64", DType::kF64},
-                                                      {"f32", DType::kF32},
-                                                      {"i64", DType::kI64},
-                                                      {"i32", DType::kI32},
-                                                      {"bool", DType::kBool}};
+  static const std::map<std::string, DType> kTypes = {
+      {"f64", DType::kF64}, {"f32", DType::kF32}, {"bf16", DType::kBF16},
+      {"f16", DType::kF16}, {"i64", DType::kI64}, {"i32", DType::kI32},
+      {"i16", DType::kI16}, {"u8", DType::kU8},   {"bool", DType::kBool}};
   return kTypes.at(name);
 }
 
@@ -239,6 +238,15 @@ const std::map<std::string, Instruction>& Instructions() {
       {"le", Binary(torch::le)},
       {"gt", Binary(torch::gt)},
       {"ge", Binary(torch::ge)},
+      {"remainder", Binary(torch::remainder)},
+      {"fmod", Binary(torch::fmod)},
+      {"floor_divide", Binary(torch::floor_divide)},
+      {"bitwise_and", Binary(torch::bitwise_and)},
+      {"bitwise_or", Binary(torch::bitwise_or)},
+      {"bitwise_xor", Binary(torch::bitwise_xor)},
+      {"logical_and", Binary(torch::logical_and)},
+      {"logical_or", Binary(torch::logical_or)},
+      {"logical_xor", Binary(torch::logical_xor)},
       {"neg", Unary(torch::neg)},
       {"abs", Unary(torch::abs)},
       {"relu", Unary(torch::relu)},
@@ -287,6 +295,9 @@ const std::map<std::string, Instruction>& Instructions() {
       {"prod", Makes([](Machine&, A, T& x, A a) { return torch::prod(x, a[0].get<int64_t>()); })},
       {"index_select", Makes([](Machine& m, A i, T& x, A a) {
          return torch::index_select(x, a[0], m.Argument(i, 1).tensor());
+       })},
+      {"gather", Makes([](Machine& m, A i, T& x, A a) {
+         return torch::gather(x, a[0], m.Argument(i, 1).tensor());
        })},
       {"masked_fill", Makes([](Machine& m, A i, T& x, A a) {
          return torch::masked_fill(x, m.Argument(i).tensor(), a[1].get<int>());
