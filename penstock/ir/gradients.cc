@@ -57,8 +57,9 @@ class Dependents {
 // in many small parts, each in a place of its own (room lazy).
 class Backward {
  public:
-  Backward(Graph& graph, absl::Span<const Value> ys, absl::Span<const Value> xs)
-      : graph_(graph), depends_(graph, xs, LastNode(ys)) {}
+  Backward(Graph& graph, absl::Span<const Value> ys, absl::Span<const Value> xs,
+           const Intercept* intercept)
+      : graph_(graph), depends_(graph, xs, LastNode(ys)), intercept_(intercept) {}
 
   int64_t num_visited() const { return depends_.end() - depends_.first(); }
 
@@ -79,10 +80,10 @@ class Backward {
   void Run() {
     for (int id = depends_.end(); id-- > depends_.first() && graph_.status().ok();) {
       const auto found = cotangents_.find(id);
+      if (found == cotangents_.end()) continue;
+      if (intercept_ != nullptr && !Replace(id, found->second)) return;
       // The traversal stops at an x, unless it depends on another x.
-      if (found != cotangents_.end() && TakesPart(graph_.node(id), depends_)) {
-        Visit(id, found->second);
-      }
+      if (TakesPart(graph_.node(id), depends_)) Visit(id, found->second);
     }
   }
 
@@ -91,6 +92,24 @@ class Backward {
     int last = -1;
     for (const Value& value : values) last = std::max(last, value.node_id());
     return last;
+  }
+
+  // Replaces the cotangents of a node that are intercepted; false after an error.
+  bool Replace(int id, Values& cotangents) {
+    for (size_t i = 0; i < intercept_->values.size(); ++i) {
+      const Value& value = intercept_->values[i];
+      if (value.node_id() != id || !cotangents[value.result()].valid()) continue;
+      const Value replaced = intercept_->replace(i, cotangents[value.result()]);
+      if (!graph_.status().ok()) return false;
+      if (!replaced.valid() || !(replaced.type() == value.type())) {
+        graph_.Fail(absl::InvalidArgumentError(
+            absl::StrCat("the gradient of ", value.type().ToString(), " was replaced by ",
+                         replaced.valid() ? replaced.type().ToString() : "nothing")));
+        return false;
+      }
+      cotangents[value.result()] = replaced;
+    }
+    return true;
   }
 
   void Visit(int id, const Values& cotangents) {
@@ -122,6 +141,7 @@ class Backward {
 
   Graph& graph_;
   const Dependents depends_;
+  const Intercept* const intercept_;  // may be null
   absl::flat_hash_map<int, Values> cotangents_;
 };
 
@@ -183,8 +203,11 @@ std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangen
   return Gradients(absl::MakeConstSpan(&y, 1), xs, absl::MakeConstSpan(&cotangent, 1));
 }
 
-std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,
-                             absl::Span<const Value> cotangents, int64_t* num_visited) {
+namespace {
+
+Values GradientsOf(absl::Span<const Value> ys, absl::Span<const Value> xs,
+                   absl::Span<const Value> cotangents, int64_t* num_visited,
+                   const Intercept* intercept) {
   Values gradients(xs.size());
   Graph* graph = nullptr;
   for (const Value& y : ys) {
@@ -204,7 +227,7 @@ std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value>
       return gradients;
     }
   }
-  Backward backward(*graph, ys, xs);
+  Backward backward(*graph, ys, xs, intercept);
   if (num_visited != nullptr) *num_visited += backward.num_visited();
   for (size_t i = 0; i < ys.size(); ++i) backward.Add(ys[i], cotangents[i]);
   backward.Run();
@@ -215,6 +238,18 @@ std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value>
     if (!gradients[i].valid()) gradients[i] = SplatLike(xs[i], 0);
   }
   return gradients;
+}
+
+}  // namespace
+
+std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,
+                             absl::Span<const Value> cotangents, int64_t* num_visited) {
+  return GradientsOf(ys, xs, cotangents, num_visited, nullptr);
+}
+
+std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,
+                             absl::Span<const Value> cotangents, const Intercept& intercept) {
+  return GradientsOf(ys, xs, cotangents, nullptr, &intercept);
 }
 
 }  // namespace penstock::ir

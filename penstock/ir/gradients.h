@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "penstock/ir/graph.h"
@@ -19,6 +20,16 @@ std::vector<Value> Gradients(Value y, absl::Span<const Value> xs, Value cotangen
 // first x to the last y, whose number is added to `num_visited`, if given: for tests of the cost.
 std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,
                              absl::Span<const Value> cotangents, int64_t* num_visited = nullptr);
+
+// Replaces cotangents on their way. When all contributions to the cotangent of values[i], which is
+// one of the xs, are known, replace(i, cotangent) returns what goes on from there instead, of the
+// same type; it may add nodes to the graph. Not called for a value with a gradient of zero.
+struct Intercept {
+  std::vector<Value> values;
+  std::function<Value(size_t i, Value cotangent)> replace;
+};
+std::vector<Value> Gradients(absl::Span<const Value> ys, absl::Span<const Value> xs,
+                             absl::Span<const Value> cotangents, const Intercept& intercept);
 
 // By node: whether its results depend on one of `xs` differentiably; true for the nodes of xs.
 std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Value> xs);

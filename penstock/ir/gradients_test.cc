@@ -56,6 +56,28 @@ TEST(Gradients, OfSeveralOutputs) {
   checks.Run();
 }
 
+// Each cotangent is replaced once, when it is complete, also that of an x and that of an output.
+TEST(Gradients, AreReplacedOnTheirWay) {
+  Checks checks;
+  const Value x = checks.Input(F32({}, {3}));
+  const Value u = x * 2.0, v = u * 5.0, y = u * 3.0 + v;
+  std::vector<size_t> order;
+  const Intercept intercept{.values = {u, v, x, y}, .replace = [&](size_t i, Value cotangent) {
+                              order.push_back(i);
+                              return i == 1 ? cotangent * 10.0 : cotangent + 1.0;
+                            }};
+  const Values d = Gradients({y}, {x, u, v, y}, {SplatLike(y, 1)}, intercept);
+  EXPECT_THAT(order, ::testing::ElementsAre(3, 1, 0, 2));
+  checks.Expect("y", d[3], F32({}, {2}));
+  checks.Expect("v", d[2], F32({}, {20}));
+  checks.Expect("u", d[1], F32({}, {2 * 3 + 20 * 5 + 1}));
+  checks.Expect("x", d[0], F32({}, {2 * 107 + 1}));
+  const Intercept wrong{.values = {u}, .replace = [](size_t, Value) { return Value(); }};
+  Gradients({y}, {x, u}, {SplatLike(y, 1)}, wrong);
+  EXPECT_THAT(x.graph()->TakeStatus().message(), HasSubstr("replaced by nothing"));
+  checks.Run();
+}
+
 // A graph that is differentiated in many small parts costs no more than their sum.
 TEST(Gradients, VisitNoNodesOutsideOfTheirPart) {
   Graph graph("parts");

@@ -45,12 +45,14 @@ constexpr absl::string_view kWide[] = {
     "asin",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "cdist",
     "cosh",
     "cosine_embedding_loss",
     "cosine_similarity",
     "cross_entropy",
     "cumprod",
     "cumsum",
+    "erfinv",
     "exp",
     "expm1",
     "group_norm",
@@ -67,8 +69,10 @@ constexpr absl::string_view kWide[] = {
     "logsumexp",
     "margin_ranking_loss",
     "mse_loss",
+    "multi_margin_loss",
     "nll_loss",
     "norm",
+    "poisson_nll_loss",
     "pow",
     "prod",
     "reciprocal",
@@ -82,7 +86,8 @@ constexpr absl::string_view kWide[] = {
     "tan",
     "triplet_margin_loss",
 };
-constexpr absl::string_view kWidest[] = {"bilinear", "dot", "scatter_add"};
+constexpr absl::string_view kWidest[] = {"bilinear",    "cross",       "dot",
+                                         "grid_sample", "scatter_add", "tensordot"};
 
 Policy PolicyOf(absl::string_view name) {
   const auto in = [&](const auto& list) {

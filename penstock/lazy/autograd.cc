@@ -58,7 +58,7 @@ std::vector<LeafGradient> Run(Trace& trace, const Tensors& outputs, const Tensor
     if (!seeds.back().valid()) return {};
   }
   for (const auto& target : targets) trace.Differentiable(*target);
-  return Differentiate(trace, ys, seeds, targets, retain);
+  return Differentiate(trace, ys, seeds, targets, retain, create_graph);
 }
 
 // Calls `record` with the origin of the call; false after an error, which the thread keeps.

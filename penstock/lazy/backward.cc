@@ -11,6 +11,7 @@
 #include "penstock/ir/operations/reducer.h"
 #include "penstock/ir/ops.h"
 #include "penstock/ir/rewrite.h"
+#include "penstock/lazy/tensor_hooks.h"
 
 namespace penstock::lazy {
 namespace {
@@ -50,8 +51,12 @@ bool IsFreed(const Segment& segment, int node) {
 class Differentiation {
  public:
   Differentiation(Trace& trace, const std::vector<std::shared_ptr<TensorImpl>>& targets,
-                  bool retain)
-      : trace_(trace), targets_(targets), retain_(retain) {}
+                  bool retain, bool create_graph)
+      : trace_(trace),
+        open_(trace),
+        targets_(targets),
+        retain_(retain),
+        create_graph_(create_graph) {}
 
   void Add(const std::shared_ptr<Segment>& segment, Value y, Value cotangent) {
     Seeds& seeds = seeds_[segment->serial];
@@ -67,6 +72,12 @@ class Differentiation {
       const Seeds seeds = std::move(last->second);
       seeds_.erase(last);
       Visit(*seeds.segment, seeds.ys, seeds.cotangents);
+    }
+    for (auto& [tensor, gradient] : gradients_) {
+      if (!tensor->leaf_requires_grad || tensor->hooks == nullptr) continue;
+      if (trace_.graph().status().ok()) {
+        gradient = CallHooks(*tensor->hooks, trace_, gradient, create_graph_);
+      }
     }
     // All or none: what an error interrupts changes no leaf.
     if (!trace_.graph().status().ok()) return {};
@@ -89,9 +100,11 @@ class Differentiation {
     const std::vector<bool> leads = Leads(segment);
     const std::vector<bool> on_way = Ancestors(segment.graph, ys, &leads);
     const std::vector<Destination> destinations = DestinationsIn(segment, on_way);
-    if (!Free(segment, on_way, leads) || destinations.empty()) return;
+    const std::vector<Segment::Hooked> hooked = HookedIn(segment, on_way);
+    if (!Free(segment, on_way, leads) || (destinations.empty() && hooked.empty())) return;
     Values xs;
     for (const Destination& destination : destinations) xs.push_back(destination.x);
+    for (const Segment::Hooked& one : hooked) xs.push_back(one.value);
     if (segment.serial != trace_.segment()->serial) {
       // A gradient that is differentiated again leaves the graph by copies of the identities.
       const std::vector<bool> needed = Ancestors(segment.graph, ys);
@@ -118,11 +131,32 @@ class Differentiation {
       }
       xs.resize(count);
     }
-    const Values gradients = trace_.segment()->Gradients(ys, xs, cotangents);
+    const Values gradients = hooked.empty() ? trace_.segment()->Gradients(ys, xs, cotangents)
+                                            : GradientsWithHooks(ys, xs, cotangents, hooked);
     if (!trace_.graph().status().ok()) return;
-    for (size_t i = 0; i < xs.size(); ++i) {
+    for (size_t i = 0; i < destinations.size(); ++i) {
       if (gradients[i].valid()) Deliver(destinations[i], gradients[i]);
     }
+  }
+
+  static std::vector<Segment::Hooked> HookedIn(const Segment& segment,
+                                               const std::vector<bool>& on_way) {
+    std::vector<Segment::Hooked> found;
+    for (const Segment::Hooked& one : segment.hooked) {
+      if (on_way[one.value.node_id()]) found.push_back(one);
+    }
+    return found;
+  }
+
+  // The last xs are the values of `hooked`.
+  Values GradientsWithHooks(const Values& ys, const Values& xs, const Values& cotangents,
+                            const std::vector<Segment::Hooked>& hooked) {
+    ir::Intercept intercept;
+    intercept.values.assign(xs.end() - static_cast<int64_t>(hooked.size()), xs.end());
+    intercept.replace = [&](size_t i, Value gradient) {
+      return CallHooks(*hooked[i].hooks, trace_, gradient, create_graph_);
+    };
+    return ir::Gradients(ys, xs, cotangents, intercept);
   }
 
   std::vector<Destination> DestinationsIn(Segment& segment, const std::vector<bool>& on_way) {
@@ -307,8 +341,9 @@ class Differentiation {
   }
 
   Trace& trace_;
+  const Trace::Differentiating open_;
   const std::vector<std::shared_ptr<TensorImpl>>& targets_;
-  const bool retain_;
+  const bool retain_, create_graph_;
   std::map<uint64_t, Seeds> seeds_;  // by the segment's serial
   std::vector<LeafGradient> gradients_;
   std::map<uint64_t, std::vector<bool>> leads_;  // by the segment's serial
@@ -437,8 +472,17 @@ History PartialHistory(Segment& segment, const TensorImpl& root, const Reach& re
     views.push_back(view);
     wanted.push_back(view.second.value);
   }
+  const size_t first_hooked = wanted.size();
+  for (const Segment::Hooked& one : segment.hooked) {
+    if (!nodes.has(one.value.node_id())) continue;
+    partial->hooked.push_back(one);
+    wanted.push_back(one.value);
+  }
   const Values copies = partial->graph.Inline(segment.graph, given, replacements, wanted);
   if (copies.empty()) return {};
+  for (size_t i = 0; i < partial->hooked.size(); ++i) {
+    partial->hooked[i].value = copies[first_hooked + i];
+  }
   for (size_t i = 0; i < views.size(); ++i) {
     views[i].second.value = copies[i + 1 + identities.size()];
     partial->views.insert(views[i]);
@@ -456,8 +500,8 @@ History PartialHistory(Segment& segment, const TensorImpl& root, const Reach& re
 std::vector<LeafGradient> Differentiate(Trace& trace, const std::vector<ir::Value>& ys,
                                         const std::vector<ir::Value>& cotangents,
                                         const std::vector<std::shared_ptr<TensorImpl>>& targets,
-                                        bool retain) {
-  Differentiation differentiation(trace, targets, retain);
+                                        bool retain, bool create_graph) {
+  Differentiation differentiation(trace, targets, retain, create_graph);
   for (size_t i = 0; i < ys.size(); ++i) {
     differentiation.Add(trace.segment(), ys[i], cotangents[i]);
   }

@@ -40,10 +40,11 @@ using LeafGradient = std::pair<std::shared_ptr<TensorImpl>, ir::Value>;
 // Differentiates values of the open segment (with their cotangents) with respect to all leaves that
 // they depend on. Gradients that lead to a closed segment recompute it in the open one: what it
 // kept are its inputs. `targets`: other tensors with respect to which gradients are wanted. Errors
-// are those of the trace's graph. Without `retain`, what was differentiated cannot be again.
+// are those of the trace's graph. Without `retain`, what was differentiated cannot be again. Hooks
+// (hooks.h) get gradients that can be differentiated if `create_graph`.
 std::vector<LeafGradient> Differentiate(Trace& trace, const std::vector<ir::Value>& ys,
                                         const std::vector<ir::Value>& cotangents,
                                         const std::vector<std::shared_ptr<TensorImpl>>& targets,
-                                        bool retain);
+                                        bool retain, bool create_graph);
 
 }  // namespace penstock::lazy

@@ -98,6 +98,12 @@ Tensor avg_pool1d(const Tensor& x, const Sizes& kernel_size, const AvgPoolOption
                   SourceLocation where = SourceLocation::Current());
 Tensor avg_pool2d(const Tensor& x, const Sizes& kernel_size, const AvgPoolOptions& options = {},
                   SourceLocation where = SourceLocation::Current());
+Tensor max_pool3d(const Tensor& x, const Sizes& kernel_size, const MaxPoolOptions& options = {},
+                  SourceLocation where = SourceLocation::Current());
+Tensor avg_pool3d(const Tensor& x, const Sizes& kernel_size, const AvgPoolOptions& options = {},
+                  SourceLocation where = SourceLocation::Current());
+Tensor adaptive_avg_pool3d(const Tensor& x, const Sizes& output_size,
+                           SourceLocation where = SourceLocation::Current());
 Tensor adaptive_avg_pool1d(const Tensor& x, const Sizes& output_size,
                            SourceLocation where = SourceLocation::Current());
 Tensor adaptive_avg_pool2d(const Tensor& x, const Sizes& output_size,
@@ -121,6 +127,10 @@ Tensor batch_norm(const Tensor& x, Tensor running_mean, Tensor running_var,
 Tensor layer_norm(const Tensor& x, const Sizes& normalized_shape, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5,
                   SourceLocation where = SourceLocation::Current());
+// x / sqrt(mean(x^2) + eps) * weight over the last dims (Zhang and Sennrich: Root mean square layer
+// normalization, 2019). `eps`: by default the type's machine epsilon.
+Tensor rms_norm(const Tensor& x, const Sizes& normalized_shape, const Tensor& weight = {},
+                std::optional<double> eps = {}, SourceLocation where = SourceLocation::Current());
 Tensor group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight = {},
                   const Tensor& bias = {}, double eps = 1e-5,
                   SourceLocation where = SourceLocation::Current());
@@ -174,11 +184,29 @@ Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true,
 Tensor alpha_dropout(const Tensor& x, double p = 0.5, bool training = false,
                      SourceLocation where = SourceLocation::Current());
 
+Tensor dropout3d(const Tensor& x, double p = 0.5, bool training = true,
+                 SourceLocation where = SourceLocation::Current());
+// Samples of the Gumbel-softmax distribution (Jang et al., 2016), a relaxed choice along `dim`;
+// `hard`: one-hot, with the gradient of the relaxed one.
+Tensor gumbel_softmax(const Tensor& logits, double tau = 1, bool hard = false, int64_t dim = -1,
+                      SourceLocation where = SourceLocation::Current());
+
 // ---- Embedding, attention ----
 // Rows of weight; indices out of range are clamped, because a compiled program cannot stop at one.
 // The row padding_idx gets no gradient; a negative one counts from the end.
 Tensor embedding(const Tensor& x, const Tensor& weight, std::optional<int64_t> padding_idx = {},
                  SourceLocation where = SourceLocation::Current());
+struct EmbeddingBagOptions {
+  std::string mode = "mean";                // or "sum", "max"
+  Tensor per_sample_weights = {};           // of x's shape; mode sum only
+  bool include_last_offset = false;         // the last offset is the end, not the begin of a bag
+  std::optional<int64_t> padding_idx = {};  // not counted
+};
+// Rows of weight, reduced by bags: the rows of x [B, n], or the parts of a vector x that begin at
+// each of `offsets` (int64 [B], the first 0). A bag without rows is zero.
+Tensor embedding_bag(const Tensor& x, const Tensor& weight, const Tensor& offsets = {},
+                     const EmbeddingBagOptions& options = {},
+                     SourceLocation where = SourceLocation::Current());
 struct AttentionOptions {
   Tensor attn_mask = {};  // bool: true takes part; float: added. Broadcasts to [..., L, S].
   double dropout_p = 0;
@@ -247,6 +275,51 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
                            absl::string_view reduction = "mean",
                            SourceLocation where = SourceLocation::Current());
 
+Tensor pairwise_distance(const Tensor& a, const Tensor& b, double p = 2, double eps = 1e-6,
+                         bool keepdim = false, SourceLocation where = SourceLocation::Current());
+struct MultiMarginOptions {
+  double p = 1;  // or 2
+  double margin = 1;
+  Tensor weight = {};  // of each class
+  std::string reduction = "mean";
+};
+// x [N, C] or [C], target: class indices.
+Tensor multi_margin_loss(const Tensor& x, const Tensor& target,
+                         const MultiMarginOptions& options = {},
+                         SourceLocation where = SourceLocation::Current());
+// x and target (0 or 1) [..., C]: binary cross entropy of logits, averaged over classes.
+Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& target, const Tensor& weight = {},
+                                   absl::string_view reduction = "mean",
+                                   SourceLocation where = SourceLocation::Current());
+struct PoissonNllOptions {
+  bool log_input = true;
+  bool full = false;  // with Stirling's approximation of log(target!)
+  double eps = 1e-8;
+  std::string reduction = "mean";
+};
+Tensor poisson_nll_loss(const Tensor& x, const Tensor& target,
+                        const PoissonNllOptions& options = {},
+                        SourceLocation where = SourceLocation::Current());
+struct GaussianNllOptions {
+  bool full = false;
+  double eps = 1e-6;  // the least variance
+  std::string reduction = "mean";
+};
+// `variance` has x's shape, or 1 in the last dim, or lacks it.
+Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& variance,
+                         const GaussianNllOptions& options = {},
+                         SourceLocation where = SourceLocation::Current());
+struct CtcLossOptions {
+  int64_t blank = 0;
+  std::string reduction = "mean";  // of the losses divided by the targets' lengths
+  bool zero_infinity = false;      // 0 for targets that do not fit into the input
+};
+// Connectionist temporal classification (Graves et al., 2006): log_probs [T, N, C] (log_softmax),
+// targets [N, S], input_lengths and target_lengths [N] int64.
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                const Tensor& target_lengths, const CtcLossOptions& options = {},
+                SourceLocation where = SourceLocation::Current());
+
 // ---- Images ----
 // `sizes`: low and high of the last dim, of the one before, ... mode: "constant", "reflect",
 // "replicate", "circular".
@@ -255,7 +328,9 @@ Tensor pad(const Tensor& x, const Sizes& sizes, absl::string_view mode = "consta
 struct InterpolateOptions {
   Sizes size = {};                        // of the spatial dims
   std::vector<double> scale_factor = {};  // if there is no size
-  std::string mode = "nearest";           // or "linear" ([N, C, L]), "bilinear" ([N, C, H, W])
+  // Or "nearest-exact", "area", "linear" ([N, C, L]), "bilinear", "bicubic" ([N, C, H, W]),
+  // "trilinear" ([N, C, D, H, W]).
+  std::string mode = "nearest";
   bool align_corners = false;
 };
 Tensor interpolate(const Tensor& x, const InterpolateOptions& options,
@@ -264,11 +339,28 @@ Tensor pixel_shuffle(const Tensor& x, int64_t upscale_factor,
                      SourceLocation where = SourceLocation::Current());
 Tensor pixel_unshuffle(const Tensor& x, int64_t downscale_factor,
                        SourceLocation where = SourceLocation::Current());
+Tensor channel_shuffle(const Tensor& x, int64_t groups,
+                       SourceLocation where = SourceLocation::Current());
+struct GridSampleOptions {
+  std::string mode = "bilinear";       // or "nearest"
+  std::string padding_mode = "zeros";  // or "border", "reflection"
+  bool align_corners = false;
+};
+// x [N, C, H, W] at the points of grid [N, H', W', 2]: (column, row), from -1 to 1.
+Tensor grid_sample(const Tensor& x, const Tensor& grid, const GridSampleOptions& options = {},
+                   SourceLocation where = SourceLocation::Current());
+// The grid of affine maps theta [N, 2, 3] for images of `size` (N, C, H, W).
+Tensor affine_grid(const Tensor& theta, const Sizes& size, bool align_corners = false,
+                   SourceLocation where = SourceLocation::Current());
 struct UnfoldOptions {
   Sizes dilation = 1, padding = 0, stride = 1;
 };
 // Patches [N, C * kernel elements, positions] of x [N, C, H, W].
 Tensor unfold(const Tensor& x, const Sizes& kernel_size, const UnfoldOptions& options = {},
               SourceLocation where = SourceLocation::Current());
+
+// The reverse: sums of patches [N, C * kernel elements, positions] in images of output_size.
+Tensor fold(const Tensor& x, const Sizes& output_size, const Sizes& kernel_size,
+            const UnfoldOptions& options = {}, SourceLocation where = SourceLocation::Current());
 
 }  // namespace penstock::lazy::nn::functional

@@ -51,6 +51,15 @@ Tensor tanh(const Tensor& x, SourceLocation where = SourceLocation::Current());
 Tensor sigmoid(const Tensor& x, SourceLocation where = SourceLocation::Current());
 Tensor erf(const Tensor& x, SourceLocation where = SourceLocation::Current());
 Tensor erfc(const Tensor& x, SourceLocation where = SourceLocation::Current());
+Tensor erfinv(const Tensor& x, SourceLocation where = SourceLocation::Current());
+Tensor exp2(const Tensor& x, SourceLocation where = SourceLocation::Current());
+Tensor asinh(const Tensor& x, SourceLocation where = SourceLocation::Current());
+Tensor acosh(const Tensor& x, SourceLocation where = SourceLocation::Current());
+Tensor atanh(const Tensor& x, SourceLocation where = SourceLocation::Current());
+// log(x / (1 - x)); `eps`: of x clamped to [eps, 1 - eps].
+Tensor logit(const Tensor& x, std::optional<double> eps = {},
+             SourceLocation where = SourceLocation::Current());
+Tensor frac(const Tensor& x, SourceLocation where = SourceLocation::Current());  // x - trunc(x)
 Tensor floor(const Tensor& x, SourceLocation where = SourceLocation::Current());
 Tensor ceil(const Tensor& x, SourceLocation where = SourceLocation::Current());
 Tensor round(const Tensor& x, SourceLocation where = SourceLocation::Current());  // half to even
@@ -89,6 +98,9 @@ Tensor pow(const Operand& a, const Operand& b);
 Tensor atan2(const Operand& a, const Operand& b);
 Tensor maximum(const Operand& a, const Operand& b);
 Tensor minimum(const Operand& a, const Operand& b);
+Tensor fmax(const Operand& a, const Operand& b);  // the other one where one is NaN
+Tensor fmin(const Operand& a, const Operand& b);
+Tensor hypot(const Operand& a, const Operand& b);
 Tensor logaddexp(const Operand& a, const Operand& b);
 Tensor logical_and(const Operand& a, const Operand& b);
 Tensor logical_or(const Operand& a, const Operand& b);
@@ -105,6 +117,12 @@ Tensor ge(const Operand& a, const Operand& b);
 // Bool scalar tensor: whether all elements are within atol + rtol * |b| of each other.
 Tensor allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8,
                 SourceLocation where = SourceLocation::Current());
+
+Tensor isclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8,
+               bool equal_nan = false, SourceLocation where = SourceLocation::Current());
+// Bool: whether each element is one of test_elements.
+Tensor isin(const Tensor& elements, const Tensor& test_elements,
+            SourceLocation where = SourceLocation::Current());
 
 Tensor operator+(const Operand& a, const Operand& b);
 Tensor operator-(const Operand& a, const Operand& b);
@@ -150,6 +168,22 @@ Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta = 1,
              SourceLocation where = SourceLocation::Current());
 Tensor baddbmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta = 1, double alpha = 1,
                SourceLocation where = SourceLocation::Current());
+// x * beta + alpha * matrix times vector.
+Tensor addmv(const Tensor& x, const Tensor& matrix, const Tensor& vector, double beta = 1,
+             double alpha = 1, SourceLocation where = SourceLocation::Current());
+// Contraction of a's last `dims` dims with b's first ones, or of the dims of two lists.
+Tensor tensordot(const Tensor& a, const Tensor& b, int64_t dims = 2,
+                 SourceLocation where = SourceLocation::Current());
+Tensor tensordot(const Tensor& a, const Tensor& b,
+                 const std::pair<std::vector<int64_t>, std::vector<int64_t>>& dims,
+                 SourceLocation where = SourceLocation::Current());
+Tensor kron(const Tensor& a, const Tensor& b, SourceLocation where = SourceLocation::Current());
+// Of vectors of three elements along `dim`; default: the first dim of size 3.
+Tensor cross(const Tensor& a, const Tensor& b, std::optional<int64_t> dim = {},
+             SourceLocation where = SourceLocation::Current());
+// p-norm distances of the rows of a [..., P, M] and b [..., R, M]: [..., P, R].
+Tensor cdist(const Tensor& a, const Tensor& b, double p = 2,
+             SourceLocation where = SourceLocation::Current());
 // "bij,bjk->bik", "i,j", "...ij->...ji". An index may not be repeated within one operand.
 Tensor einsum(absl::string_view equation, const Tensors& operands,
               SourceLocation where = SourceLocation::Current());
@@ -180,6 +214,22 @@ Tensor norm(const Tensor& x, double p = 2, const Sizes& dim = {}, bool keepdim =
             SourceLocation where = SourceLocation::Current());
 Tensor logsumexp(const Tensor& x, const Sizes& dim, bool keepdim = false,
                  SourceLocation where = SourceLocation::Current());
+Tensor nansum(const Tensor& x, const Sizes& dim = {}, bool keepdim = false,
+              SourceLocation where = SourceLocation::Current());  // NaN is 0
+Tensor nanmean(const Tensor& x, const Sizes& dim = {}, bool keepdim = false,
+               SourceLocation where = SourceLocation::Current());  // without NaNs
+std::pair<Tensor, Tensor> aminmax(const Tensor& x, std::optional<int64_t> dim = {},
+                                  bool keepdim = false,
+                                  SourceLocation where = SourceLocation::Current());
+Tensor trace(const Tensor& x, SourceLocation where = SourceLocation::Current());  // of a matrix
+// The q-quantiles (0 <= q <= 1), a list of them along a new first dim; NaN where there is one.
+// interpolation: "linear", "lower", "higher", "midpoint", "nearest".
+Tensor quantile(const Tensor& x, double q, std::optional<int64_t> dim = {}, bool keepdim = false,
+                absl::string_view interpolation = "linear",
+                SourceLocation where = SourceLocation::Current());
+Tensor quantile(const Tensor& x, const std::vector<double>& q, std::optional<int64_t> dim = {},
+                bool keepdim = false, absl::string_view interpolation = "linear",
+                SourceLocation where = SourceLocation::Current());
 Tensor any(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false,
            SourceLocation where = SourceLocation::Current());
 Tensor all(const Tensor& x, std::optional<int64_t> dim = {}, bool keepdim = false,
@@ -206,6 +256,15 @@ ValuesAndIndices median(const Tensor& x, int64_t dim, bool keepdim = false,
                         SourceLocation where = SourceLocation::Current());
 Tensor cumsum(const Tensor& x, int64_t dim, SourceLocation where = SourceLocation::Current());
 Tensor cumprod(const Tensor& x, int64_t dim, SourceLocation where = SourceLocation::Current());
+// Indices: of equal elements, the last.
+ValuesAndIndices cummax(const Tensor& x, int64_t dim,
+                        SourceLocation where = SourceLocation::Current());
+ValuesAndIndices cummin(const Tensor& x, int64_t dim,
+                        SourceLocation where = SourceLocation::Current());
+Tensor logcumsumexp(const Tensor& x, int64_t dim, SourceLocation where = SourceLocation::Current());
+// The k-th smallest element, k from 1.
+ValuesAndIndices kthvalue(const Tensor& x, int64_t k, int64_t dim = -1, bool keepdim = false,
+                          SourceLocation where = SourceLocation::Current());
 ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim = -1, bool largest = true,
                       bool sorted = true, SourceLocation where = SourceLocation::Current());
 ValuesAndIndices sort(const Tensor& x, int64_t dim = -1, bool descending = false,
@@ -222,6 +281,10 @@ Tensor cat(const Tensors& tensors, int64_t dim = 0,
            SourceLocation where = SourceLocation::Current());
 Tensor stack(const Tensors& tensors, int64_t dim = 0,
              SourceLocation where = SourceLocation::Current());
+// Side by side: along dim 1 (vectors: dim 0), along dim 0 as rows, along dim 2.
+Tensor hstack(const Tensors& tensors, SourceLocation where = SourceLocation::Current());
+Tensor vstack(const Tensors& tensors, SourceLocation where = SourceLocation::Current());
+Tensor dstack(const Tensors& tensors, SourceLocation where = SourceLocation::Current());
 Tensors split(const Tensor& x, int64_t split_size, int64_t dim = 0,
               SourceLocation where = SourceLocation::Current());  // the last may be smaller
 Tensors split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t dim = 0,
@@ -248,6 +311,10 @@ Tensor permute(const Tensor& x, const Sizes& dims,
                SourceLocation where = SourceLocation::Current());
 Tensor transpose(const Tensor& x, int64_t dim0, int64_t dim1,
                  SourceLocation where = SourceLocation::Current());
+Tensor swapaxes(const Tensor& x, int64_t axis0, int64_t axis1,
+                SourceLocation where = SourceLocation::Current());  // transpose
+Tensor swapdims(const Tensor& x, int64_t dim0, int64_t dim1,
+                SourceLocation where = SourceLocation::Current());
 Tensor t(const Tensor& x, SourceLocation where = SourceLocation::Current());
 Tensor movedim(const Tensor& x, int64_t source, int64_t destination,
                SourceLocation where = SourceLocation::Current());
@@ -257,6 +324,7 @@ Tensor expand_as(const Tensor& x, const Tensor& other,
                  SourceLocation where = SourceLocation::Current());
 Tensor broadcast_to(const Tensor& x, const Sizes& shape,
                     SourceLocation where = SourceLocation::Current());
+Tensors broadcast_tensors(const Tensors& tensors, SourceLocation where = SourceLocation::Current());
 Tensor narrow(const Tensor& x, int64_t dim, int64_t start, int64_t length,
               SourceLocation where = SourceLocation::Current());
 Tensor select(const Tensor& x, int64_t dim, int64_t index,
@@ -274,6 +342,11 @@ Tensor tile(const Tensor& x, const Sizes& dims, SourceLocation where = SourceLoc
 Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t> dim = {},
                          SourceLocation where = SourceLocation::Current());
 Tensor flip(const Tensor& x, const Sizes& dims, SourceLocation where = SourceLocation::Current());
+Tensor fliplr(const Tensor& x, SourceLocation where = SourceLocation::Current());
+Tensor flipud(const Tensor& x, SourceLocation where = SourceLocation::Current());
+// Rotated k times by 90 degrees, from the first of two dims to the second.
+Tensor rot90(const Tensor& x, int64_t k = 1, const Sizes& dims = {0, 1},
+             SourceLocation where = SourceLocation::Current());
 Tensor roll(const Tensor& x, const Sizes& shifts, const Sizes& dims = {},
             SourceLocation where = SourceLocation::Current());
 Tensor tril(const Tensor& x, int64_t diagonal = 0,
@@ -283,6 +356,10 @@ Tensor triu(const Tensor& x, int64_t diagonal = 0,
 Tensor diag(const Tensor& x,
             SourceLocation where =
                 SourceLocation::Current());  // of a vector: the matrix; of a matrix: the diagonal
+
+// Matrices on dims dim1 and dim2 of the result, with x's last dim on a diagonal.
+Tensor diag_embed(const Tensor& x, int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1,
+                  SourceLocation where = SourceLocation::Current());
 
 // ---- Indexing; in a tensor of indices, a position out of range is clamped by functions that read
 // there, and skipped by those that write there ----
@@ -300,6 +377,26 @@ Tensor scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tens
                    SourceLocation where = SourceLocation::Current());
 Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
                  Scalar alpha = 1, SourceLocation where = SourceLocation::Current());
+Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar value,
+                  SourceLocation where = SourceLocation::Current());
+Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
+                  SourceLocation where = SourceLocation::Current());
+// Elements of x where the mask (bool, broadcast) is true replaced by those of source, one after the
+// other; it must have enough.
+Tensor masked_scatter(const Tensor& x, const Tensor& mask, const Tensor& source,
+                      SourceLocation where = SourceLocation::Current());
+// Number of elements of the sorted sequence (along the last dim) below each value; `right`: not
+// above it. int64.
+Tensor searchsorted(const Tensor& sorted_sequence, const Operand& values, bool right = false);
+Tensor bucketize(const Operand& values, const Tensor& boundaries, bool right = false);
+// Number of times, or sum of weights, of each of 0 .. minlength - 1 in a vector of integers. Other
+// integers are not counted: PyTorch's result is as long as the largest needs, which depends on
+// values, so minlength is required.
+Tensor bincount(const Tensor& x, const Tensor& weights, int64_t minlength,
+                SourceLocation where = SourceLocation::Current());
+// Number of elements in each of equal intervals of [min, max]; if both are equal, x's extremes.
+Tensor histc(const Tensor& x, int64_t bins = 100, double min = 0, double max = 0,
+             SourceLocation where = SourceLocation::Current());
 Tensor one_hot(const Tensor& x, int64_t num_classes,
                SourceLocation where = SourceLocation::Current());  // int64, as F.one_hot
 // Errors: their shapes depend on values.
@@ -332,6 +429,11 @@ Tensor arange(Scalar start, Scalar end, const TensorOptions& options = {},
               SourceLocation where = SourceLocation::Current());
 Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options = {},
               SourceLocation where = SourceLocation::Current());
+// Positions (rows, columns) of the lower or upper triangle of a matrix: int64 [2, n].
+Tensor tril_indices(int64_t row, int64_t col, int64_t offset = 0, const TensorOptions& options = {},
+                    SourceLocation where = SourceLocation::Current());
+Tensor triu_indices(int64_t row, int64_t col, int64_t offset = 0, const TensorOptions& options = {},
+                    SourceLocation where = SourceLocation::Current());
 Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options = {},
                 SourceLocation where = SourceLocation::Current());
 // Of x's type and device.

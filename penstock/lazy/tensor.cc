@@ -105,6 +105,10 @@ int64_t Tensor::size(int64_t dim) const {
 
 int64_t Tensor::dim() const { return sizes().rank(); }
 int64_t Tensor::numel() const { return defined() ? sizes().num_elements() : 0; }
+int64_t Tensor::element_size() const {
+  return defined() ? (base::BitWidth(impl_->dtype) + 7) / 8 : 0;
+}
+bool Tensor::is_floating_point() const { return defined() && base::IsFloat(impl_->dtype); }
 Device Tensor::device() const { return defined() ? impl_->device : Device(); }
 std::string Tensor::ToString() const { return defined() ? Describe(*impl_) : "undefined"; }
 

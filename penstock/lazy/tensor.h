@@ -20,7 +20,8 @@
 //   tensor.h      Tensor: recorded values, autograd, views
 //   ops.h         functions of tensors, under PyTorch's names (torch.*, Tensor.*)
 //   functional.h  torch::nn::functional; nn/: modules; optim/: optimizers, lr_scheduler
-//   autograd.h    gradients as values, double backward; record.h: how functions are written
+//   autograd.h    gradients as values, double backward; grad_mode.h: enable_grad and its kin;
+//                 hooks.h, checkpoint.h (rematerialization); record.h: how functions are written
 //   xm.h          torch_xla's xla_model: devices, mark_step, collectives, save; metrics.h: reports
 //   xmp.h         spawn: one thread for each device; data/: DataLoader, samplers, ParallelLoader
 //
@@ -38,8 +39,8 @@
 //
 // Differences from PyTorch. An in-place operation on a tensor that a gradient needs is no error:
 // the graph has the value that it saw. Under no_grad, or through detach(), it changes a tensor's
-// contents and leaves its history as it is. There are no hooks, no retain_grad() and no gradients
-// across devices. docs/design/lazy.md says more.
+// contents and leaves its history as it is. There are no gradients across devices.
+// docs/design/lazy.md says more.
 //
 // Thread safety: a tensor belongs to one thread at a time (xmp::spawn gives each replica its own).
 // What a thread has recorded and not run has no value for other threads.
@@ -50,6 +51,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -59,6 +61,7 @@
 #include "penstock/base/array.h"
 #include "penstock/base/source_location.h"
 #include "penstock/ir/ops.h"
+#include "penstock/lazy/hooks.h"
 #include "penstock/lazy/tensor_methods.h"
 #include "penstock/runtime/client.h"
 
@@ -106,6 +109,10 @@ class Tensor : public TensorMethods {
   int64_t size(int64_t dim) const;
   int64_t dim() const;
   int64_t numel() const;
+  int64_t nelement() const { return numel(); }
+  int64_t element_size() const;  // bytes of one element
+  bool is_floating_point() const;
+  bool is_contiguous() const { return true; }  // in its logical shape, as every tensor here
   Device device() const;
   std::string ToString() const;  // "f32[32,10] on xla:0", without running anything
 
@@ -116,6 +123,14 @@ class Tensor : public TensorMethods {
     PENSTOCK_ASSIGN_OR_RETURN(const Array value, cpu());
     if (value.num_elements() != 1) return NotOneElement();
     return value.item<T>();
+  }
+  // All elements in row-major order, converted to T. PyTorch nests its lists by dims.
+  template <typename T>
+  absl::StatusOr<std::vector<T>> tolist() const {
+    PENSTOCK_ASSIGN_OR_RETURN(const Array value, cpu());
+    PENSTOCK_ASSIGN_OR_RETURN(const Array cast, value.Cast(base::DTypeOf<T>()));
+    const auto values = cast.values<T>();
+    return std::vector<T>(values.begin(), values.end());
   }
 
   // A copy on another device or of another type; this tensor if nothing changes.
@@ -136,6 +151,25 @@ class Tensor : public TensorMethods {
                 SourceLocation where = SourceLocation::Current()) const;
   Tensor detach() const;  // the same value without history; shares memory, as in PyTorch
   Tensor& detach_();
+  // Calls `hook` with the gradient with respect to this tensor whenever backward() or
+  // autograd::grad computes it, before it goes on (hooks.h). A hook that returns a Tensor replaces
+  // the gradient by it, unless it is undefined; one that returns nothing leaves it. Of a tensor that
+  // is modified in place later it is the gradient with respect to the value at this call.
+  template <typename Hook>
+  RemovableHandle register_hook(Hook hook, SourceLocation where = SourceLocation::Current()) const {
+    if constexpr (std::is_void_v<std::invoke_result_t<Hook&, const Tensor&>>) {
+      return AddHook(
+          [hook = std::move(hook)](const Tensor& grad) mutable {
+            hook(grad);
+            return Tensor();
+          },
+          where);
+    } else {
+      return AddHook(std::move(hook), where);
+    }
+  }
+  // Lets backward() accumulate the gradient of a tensor that is no leaf in its grad, too.
+  void retain_grad(SourceLocation where = SourceLocation::Current()) const;
 
   // ---- In place (the name ends with "_"); seen by views and by the tensor this is a view of ----
   Tensor& copy_(const Tensor& source, SourceLocation where = SourceLocation::Current());
@@ -155,6 +189,8 @@ class Tensor : public TensorMethods {
 
  private:
   absl::Status NotOneElement() const;
+  RemovableHandle AddHook(std::function<Tensor(const Tensor& grad)> hook,
+                          SourceLocation where) const;
 
   std::shared_ptr<TensorImpl> impl_;
 };

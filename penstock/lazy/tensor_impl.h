@@ -23,6 +23,7 @@
 namespace penstock::lazy {
 
 struct Segment;
+struct TensorHooks;  // hooks.cc
 
 // A tensor's memory on a device. Roots of equal contents share it; it is donated to a program only
 // if nothing else refers to it.
@@ -70,6 +71,10 @@ class TensorImpl : public std::enable_shared_from_this<TensorImpl> {
   // ---- Both ----
   bool leaf_requires_grad = false;  // a leaf by requires_grad_()
   std::shared_ptr<TensorImpl> grad;
+  // What is called with the gradient: of a leaf, and of a view whose contents have that version.
+  // Those of other tensors belong to their value (Segment::hooks).
+  std::shared_ptr<TensorHooks> hooks;
+  uint64_t hooks_version = 0;
   Cached plain, differentiable;
 
   TensorImpl() = default;

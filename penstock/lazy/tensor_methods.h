@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -230,6 +231,74 @@ class TensorMethods {
   Tensor type_as(const Tensor& other,
                  base::SourceLocation where = base::SourceLocation::Current()) const;
 
+  Tensor erfinv(base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor exp2(base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor asinh(base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor acosh(base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor atanh(base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor logit(::std::optional<double> eps = {},
+               base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor frac(base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor fmax(const Operand& b) const;
+  Tensor fmin(const Operand& b) const;
+  Tensor hypot(const Operand& b) const;
+  Tensor isclose(const Tensor& b, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false,
+                 base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor cross(const Tensor& b, ::std::optional<int64_t> dim = {},
+               base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor kron(const Tensor& b, base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor nansum(const Sizes& dim = {}, bool keepdim = false,
+                base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor nanmean(const Sizes& dim = {}, bool keepdim = false,
+                 base::SourceLocation where = base::SourceLocation::Current()) const;
+  ::std::pair<Tensor, Tensor> aminmax(
+      ::std::optional<int64_t> dim = {}, bool keepdim = false,
+      base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor trace(base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor quantile(double q, ::std::optional<int64_t> dim = {}, bool keepdim = false,
+                  base::SourceLocation where = base::SourceLocation::Current()) const;
+  ValuesAndIndices cummax(int64_t dim,
+                          base::SourceLocation where = base::SourceLocation::Current()) const;
+  ValuesAndIndices cummin(int64_t dim,
+                          base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor logcumsumexp(int64_t dim,
+                      base::SourceLocation where = base::SourceLocation::Current()) const;
+  ValuesAndIndices kthvalue(int64_t k, int64_t dim = -1, bool keepdim = false,
+                            base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor swapaxes(int64_t axis0, int64_t axis1,
+                  base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor swapdims(int64_t dim0, int64_t dim1,
+                  base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor view_as(const Tensor& other,
+                 base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor reshape_as(const Tensor& other,
+                    base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor fliplr(base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor flipud(base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor rot90(int64_t k, const Sizes& dims,
+               base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor diag_embed(int64_t offset = 0, int64_t dim1 = -2, int64_t dim2 = -1,
+                    base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor index_fill(int64_t dim, const Tensor& index, Scalar value,
+                    base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor index_copy(int64_t dim, const Tensor& index, const Tensor& source,
+                    base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor masked_scatter(const Tensor& mask, const Tensor& source,
+                        base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor bincount(const Tensor& weights, int64_t minlength,
+                  base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor histc(int64_t bins = 100, double min = 0, double max = 0,
+               base::SourceLocation where = base::SourceLocation::Current()) const;
+  // Of this tensor's type and device.
+  Tensor new_zeros(const Sizes& size,
+                   base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor new_ones(const Sizes& size,
+                  base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor new_full(const Sizes& size, Scalar value,
+                  base::SourceLocation where = base::SourceLocation::Current()) const;
+  Tensor new_empty(const Sizes& size,
+                   base::SourceLocation where = base::SourceLocation::Current()) const;  // zeros
+
   // ---- In place ----
   Tensor& clamp_(::std::optional<Scalar> min = {}, ::std::optional<Scalar> max = {},
                  base::SourceLocation where = base::SourceLocation::Current());
@@ -259,6 +328,12 @@ class TensorMethods {
   Tensor& ceil_(base::SourceLocation where = base::SourceLocation::Current());
   Tensor& round_(base::SourceLocation where = base::SourceLocation::Current());
   Tensor& trunc_(base::SourceLocation where = base::SourceLocation::Current());
+  Tensor& index_fill_(int64_t dim, const Tensor& index, Scalar value,
+                      base::SourceLocation where = base::SourceLocation::Current());
+  Tensor& index_copy_(int64_t dim, const Tensor& index, const Tensor& source,
+                      base::SourceLocation where = base::SourceLocation::Current());
+  Tensor& masked_scatter_(const Tensor& mask, const Tensor& source,
+                          base::SourceLocation where = base::SourceLocation::Current());
   Tensor& lerp_(const Tensor& end, const Operand& weight);
   Tensor& pow_(const Operand& exponent);
   Tensor& scatter_(int64_t dim, const Tensor& index, const Operand& src);

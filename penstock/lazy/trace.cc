@@ -36,6 +36,7 @@ void Segment::Restart() {
   identities.clear();
   freed.clear();
   views.clear();
+  hooked.clear();
   reached_.clear();
 }
 
@@ -188,6 +189,9 @@ ir::Value Trace::Differentiable(TensorImpl& impl) {
     value = ForwardOf(at->kind, parent);
     if (value.valid() && value.node_id() == parent.node_id()) value = PassThrough(value);
     if (value.valid()) segment_->views[at] = {at->weak_from_this(), at->root().version, value};
+    if (value.valid() && at->hooks != nullptr && at->hooks_version == at->root().version) {
+      segment_->hooked.push_back({value, at->hooks});
+    }
     KeepValue(at->differentiable, *at, value);
   }
   return value;
@@ -328,6 +332,11 @@ std::vector<std::shared_ptr<TensorImpl>> Trace::LivingTensors() {
 }
 
 absl::Status Trace::MarkStep() {
+  if (differentiations_ > 0) {
+    return absl::FailedPreconditionError(
+        "xm::mark_step was called in a hook of backward(), within a step; call it after "
+        "backward()");
+  }
   const auto living = LivingTensors();
   std::vector<TensorImpl*> wanted;
   for (const auto& root : living) {

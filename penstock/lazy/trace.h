@@ -76,6 +76,13 @@ struct Segment {
   };
   absl::flat_hash_map<const TensorImpl*, ViewValue> views;
 
+  // Values whose gradients are shown to hooks (hooks.h).
+  struct Hooked {
+    ir::Value value;
+    std::shared_ptr<TensorHooks> hooks;
+  };
+  std::vector<Hooked> hooked;
+
  private:
   struct KnownGradients {
     ir::Values ys, xs, cotangents, gradients;
@@ -133,8 +140,20 @@ class Trace {
 
   // To be called before a new operation: closes the segment if everything in it was read.
   void BeginOperation() {
-    if (was_read_) CloseIfDone();
+    if (was_read_ && differentiations_ == 0) CloseIfDone();
   }
+
+  // While one lives, the segment stays open: backward() calls hooks, which may record and read.
+  class Differentiating {
+   public:
+    explicit Differentiating(Trace& trace) : trace_(trace) { ++trace_.differentiations_; }
+    ~Differentiating() { --trace_.differentiations_; }
+    Differentiating(const Differentiating&) = delete;
+    Differentiating& operator=(const Differentiating&) = delete;
+
+   private:
+    Trace& trace_;
+  };
 
   // Runs everything that living tensors need, and closes the segment. Does not block.
   absl::Status MarkStep();
@@ -163,6 +182,7 @@ class Trace {
 
   const Device device_;
   std::shared_ptr<Segment> segment_;
+  int differentiations_ = 0;
   bool was_read_ = false;                           // since the last check whether it can be closed
   int reads_ = 0;                                   // of the segment
   std::vector<std::weak_ptr<TensorImpl>> pending_;  // roots with values of the segment

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 
 #include "penstock/ir/ops.h"
+#include "penstock/lazy/nn/modules.h"
 #include "penstock/lazy/xm.h"
 #include "penstock/lazy/xmp.h"
 #include "penstock/runtime/testing/test_device.h"
@@ -34,6 +35,49 @@ std::vector<float> ValuesOf(const Tensor& x) {
   if (!array.ok()) return {};
   const auto values = array->values<float>();
   return {values.begin(), values.end()};
+}
+
+// Each replica has a part of the batch; outputs, running statistics and gradients are those of
+// BatchNorm of the whole batch.
+TEST(Collectives, SyncBatchNormIsBatchNormOfAllReplicas) {
+  const std::vector<float> values{1, -2, 0.5, 3, 4, -1, 2.5, 0};  // [4, 2]
+  const std::vector<float> cotangents{0.3, 1, -2, 0.5, 0.1, 0.7, 1.5, -1};
+  const absl::Status status = Spawn(2, [&](int index) -> absl::Status {
+    const auto part = [&](const std::vector<float>& all) {
+      return std::vector<float>(all.begin() + index * 4, all.begin() + index * 4 + 4);
+    };
+    const auto run = [](nn::BatchNormImpl& module, Tensor& x, const Tensor& y,
+                        const std::vector<float>& cotangent) {
+      sum(y * Make({y.size(0), 2}, cotangent)).backward();
+      Tensors all{y, x.grad(), module.running_mean, module.running_var};
+      if (module.weight.defined()) all.push_back(module.weight.grad());
+      return all;
+    };
+    Tensor x = Make({2, 2}, part(values)), whole = Make({4, 2}, values);
+    x.requires_grad_();
+    whole.requires_grad_();
+    const nn::SyncBatchNorm sync(2, {.momentum = 0.3});
+    const nn::BatchNorm1d plain(2, {.momentum = 0.3});
+    for (const nn::Module* module : {static_cast<nn::Module*>(sync.ptr().get()),
+                                     static_cast<nn::Module*>(plain.ptr().get())}) {
+      const no_grad guard;
+      for (Tensor parameter : module->parameters()) parameter.add_(0.5);
+    }
+    const Tensors mine = run(*sync, x, sync(x), part(cotangents));
+    const Tensors all = run(*plain, whole, plain(whole), cotangents);
+    Tensor of_weight = xm::all_reduce(xm::REDUCE_SUM, mine[4]);
+    PENSTOCK_RETURN_IF_ERROR(xm::mark_step());
+    const auto near = [](const std::vector<float>& want) {
+      return testing::Pointwise(testing::FloatNear(1e-5), want);
+    };
+    for (int i = 0; i < 2; ++i) EXPECT_THAT(ValuesOf(mine[i]), near(part(ValuesOf(all[i])))) << i;
+    for (int i = 2; i < 4; ++i) EXPECT_THAT(ValuesOf(mine[i]), near(ValuesOf(all[i]))) << i;
+    EXPECT_THAT(ValuesOf(of_weight), near(ValuesOf(all[4])));
+    sync->eval();
+    EXPECT_TRUE(sync(x).defined());
+    return xm::mark_step();
+  });
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 // All collectives in one step, so that one program is compiled. Values against formulas over the

@@ -44,6 +44,19 @@ Table ContractionRows() {
       {"linear of three dims", [](Case& c) { return Ts{F::linear(c.x[0], c.x[1])}; }},
       {"linear of a vector", [](Case& c) { return Ts{F::linear(c.x[0], c.x[1], c.x[2])}; }},
       {"bilinear", [](Case& c) { return Ts{F::bilinear(c.x[0], c.x[1], c.x[2], c.x[3])}; }},
+      {"addmv", [](Case& c) { return Ts{torch::addmv(c.x[0], c.x[1], c.x[2], 0.5, 2)}; }},
+      {"tensordot", [](Case& c) { return Ts{torch::tensordot(c.x[0], c.x[1])}; }},
+      {"tensordot of lists",
+       [](Case& c) {
+         return Ts{torch::tensordot(c.x[0], c.x[1], {{2, 0}, {-1, 1}})};
+       }},
+      {"tensordot outer", [](Case& c) { return Ts{torch::tensordot(c.x[0], c.x[1], 0)}; }},
+      {"kron", [](Case& c) { return Ts{torch::kron(c.x[0], c.x[1])}; }},
+      {"kron of different ranks", [](Case& c) { return Ts{c.x[0].kron(c.x[1])}; }},
+      {"cross", [](Case& c) { return Ts{torch::cross(c.x[0], c.x[1], 1)}; }},
+      {"cross of the last dim", [](Case& c) { return Ts{c.x[0].cross(c.x[1], -1)}; }},
+      {"cdist", [](Case& c) { return Ts{torch::cdist(c.x[0], c.x[1])}; }},
+      {"cdist 1", [](Case& c) { return Ts{torch::cdist(c.x[0], c.x[1], 1)}; }},
   };
 }
 

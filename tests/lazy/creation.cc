@@ -24,6 +24,12 @@ Table CreationRows() {
       {"zeros_like", [](Case& c) { return Ts{torch::zeros_like(c.x[0])}; }},
       {"ones_like", [](Case& c) { return Ts{torch::ones_like(c.x[0])}; }},
       {"full_like", [](Case& c) { return Ts{torch::full_like(c.x[0], 2)}; }},
+      {"tril_indices", [](Case&) { return Ts{torch::tril_indices(3, 4, 1)}; }},
+      {"triu_indices", [](Case&) { return Ts{torch::triu_indices(4, 3, -1)}; }},
+      {"new_zeros",
+       [](Case& c) {
+         return Ts{c.x[0].new_zeros({2, 3}), c.x[0].new_ones(2), c.x[0].new_full({2}, 1.5)};
+       }},
   };
 }
 

@@ -19,4 +19,7 @@ ROWS = {
     "zeros_like": Row([normal(2, 3)], torch.zeros_like),
     "ones_like": Row([integers(0, 3, 4)], torch.ones_like),
     "full_like": Row([normal(2, dtype=torch.bfloat16)], lambda x: torch.full_like(x, 2)),
+    "tril_indices": Row([], lambda: torch.tril_indices(3, 4, 1)),
+    "triu_indices": Row([], lambda: torch.triu_indices(4, 3, -1)),
+    "new_zeros": Row([normal(2, dtype=torch.bfloat16)], lambda x: (x.new_zeros(2, 3), x.new_ones(2), x.new_full((2,), 1.5))),
 }

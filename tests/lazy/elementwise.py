@@ -1,5 +1,7 @@
 """Elementwise functions, arithmetic, promotion of types."""
 
+import math
+
 import torch
 
 from row import Row, bools, distinct, fixed, integers, normal, positive, within
@@ -114,4 +116,23 @@ ROWS |= {
     "lerp with tensors": Row([normal(4), normal(4), within(0, 1, 4)], torch.lerp),
     "addcmul": Row([normal(4), normal(4), normal(4)], lambda x, a, b: torch.addcmul(x, a, b, value=0.5)),
     "addcdiv": Row([normal(4), normal(4), positive(4)], lambda x, a, b: torch.addcdiv(x, a, b, value=0.5)),
+    "erfinv": Row([within(-0.9, 0.9, 3, 4)], torch.erfinv),
+    "exp2": Row([normal(3, 4)], torch.exp2),
+    "asinh": Row([normal(3, 4)], torch.asinh),
+    "acosh": Row([positive(3, 4, low=1.2)], torch.acosh),
+    "atanh": Row([within(-0.9, 0.9, 3, 4)], torch.atanh),
+    "frac": Row([normal(3, 4, scale=3)], torch.frac),
+    "exp2 of integers": Row([integers(-3, 5, 6)], torch.exp2),
+    "logit": Row([within(0.1, 0.9, 3, 4)], torch.logit),
+    "logit with eps": Row([fixed([0.0, 0.2, 0.5, 0.7, 1.0])], lambda x: torch.logit(x, 0.2)),
+    "fmax": Row([fixed([1.0, math.nan, 3.0, -1.0, math.nan, 2.0]), fixed([2.0, 5.0, math.nan, -1.0, math.nan, 1.0])], torch.fmax),
+    "fmin": Row([fixed([1.0, math.nan, 3.0, -1.0, math.nan, 2.0]), fixed([2.0, 5.0, math.nan, -1.0, math.nan, 1.0])], torch.fmin),
+    "fmax of integers": Row([integers(-5, 5, 6), integers(-5, 5, 6, dtype=torch.int32)], torch.fmax),
+    "hypot": Row([normal(3, 4), normal(4)], torch.hypot),
+    "hypot of large numbers": Row([fixed([3e30, -3e-30, 0.0, 5.0]), fixed([4e30, 4e-30, 2.0, math.inf])], torch.hypot, grad=False),
+    "isclose": Row([fixed([1.0, 1.0, math.inf, math.nan, 1e-9]), fixed([1.000001, 1.1, math.inf, math.nan, 0.0])], torch.isclose, grad=False),
+    "isclose with nan": Row([fixed([1.0, 1.0, math.inf, math.nan, 1e-9]), fixed([1.000001, 1.1, math.inf, math.nan, 0.0])], lambda x, y: torch.isclose(x, y, equal_nan=True), grad=False),
+    "isclose of large integers": Row([fixed([2**60, 2**60]), fixed([2**60, 2**60 + 1])],
+                                     lambda x, y: torch.isclose(x, y, 0, 0)),
+    "isin": Row([integers(0, 9, 3, 4), fixed([[1, 2], [5, 8]])], torch.isin),
 }

@@ -35,22 +35,23 @@ FAMILIES = {"elementwise": elementwise, "reductions": reductions, "shapes": shap
             "models": models}
 
 # Declared names without a row, and why.
-RANDOM = {"dropout", "dropout1d", "dropout2d", "alpha_dropout", "Dropout", "Dropout1d", "Dropout2d", "AlphaDropout"}
+RANDOM = {"dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "gumbel_softmax",
+          "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout"}
 NOT_COMPARED = {
     "nonzero": "an error", "masked_select": "an error", "unique": "an error",
     "empty": "arbitrary values in PyTorch", "empty_like": "arbitrary values in PyTorch",
     "FunctionModule": "a base class", "LossModule": "a base class", "FunctionHolder": "a base class",
-    "LossHolder": "a base class", "AnyModule": "a part of Sequential",
+    "LossHolder": "a base class", "TripleLossModule": "a base class", "TripleLossHolder": "a base class", "AnyModule": "a part of Sequential",
     "LRScheduler": "a base class",
 }
-HEADERS = ["ops.h", "functional.h", "nn/modules.h", "nn/containers.h", "nn/recurrent.h", "nn/transformer.h",
+HEADERS = ["ops.h", "functional.h", "nn/modules.h", "nn/containers.h", "nn/recurrent.h", "nn/transformer.h", "nn/parameter_vector.h",
            "optim/optimizers.h", "optim/lr_scheduler.h", "optim/clip.h"]
 
 
 def declared(text):
     text = re.sub(r"//.*", "", text)
     functions = re.findall(r"^(?:Tensors?|ValuesAndIndices|std::pair<Tensor, Tensor>|void) ([a-z]\w*)\(", text, re.M)
-    macros = re.findall(r"^PENSTOCK_LAZY_(?:MODULE|FUNCTION|LOSS)\(\s*(\w+),", text, re.M)
+    macros = re.findall(r"^PENSTOCK_LAZY_(?:MODULE|FUNCTION|LOSS|TRIPLE_LOSS)\(\s*(\w+),", text, re.M)
     classes = [name for name in re.findall(r"^class (\w+)", text, re.M) if not name.endswith("Impl")]
     return set(functions + macros + classes) - {"Name", "Padding"}
 

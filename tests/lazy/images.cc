@@ -54,6 +54,97 @@ Table ImageRows() {
        [](Case& c) {
          return Ts{F::unfold(c.x[0], 2, {.dilation = {2, 1}, .padding = 1, .stride = 2})};
        }},
+      {"grid_sample bilinear zeros",
+       [](Case& c) {
+         return Ts{
+             F::grid_sample(c.x[0], c.x[1],
+                            {.mode = "bilinear", .padding_mode = "zeros", .align_corners = false})};
+       }},
+      {"grid_sample bilinear zeros aligned",
+       [](Case& c) {
+         return Ts{F::grid_sample(
+             c.x[0], c.x[1], {.mode = "bilinear", .padding_mode = "zeros", .align_corners = true})};
+       }},
+      {"grid_sample bilinear border",
+       [](Case& c) {
+         return Ts{F::grid_sample(
+             c.x[0], c.x[1],
+             {.mode = "bilinear", .padding_mode = "border", .align_corners = false})};
+       }},
+      {"grid_sample bilinear border aligned",
+       [](Case& c) {
+         return Ts{
+             F::grid_sample(c.x[0], c.x[1],
+                            {.mode = "bilinear", .padding_mode = "border", .align_corners = true})};
+       }},
+      {"grid_sample bilinear reflection",
+       [](Case& c) {
+         return Ts{F::grid_sample(
+             c.x[0], c.x[1],
+             {.mode = "bilinear", .padding_mode = "reflection", .align_corners = false})};
+       }},
+      {"grid_sample bilinear reflection aligned",
+       [](Case& c) {
+         return Ts{F::grid_sample(
+             c.x[0], c.x[1],
+             {.mode = "bilinear", .padding_mode = "reflection", .align_corners = true})};
+       }},
+      {"grid_sample nearest zeros",
+       [](Case& c) {
+         return Ts{F::grid_sample(
+             c.x[0], c.x[1], {.mode = "nearest", .padding_mode = "zeros", .align_corners = false})};
+       }},
+      {"grid_sample nearest border",
+       [](Case& c) {
+         return Ts{
+             F::grid_sample(c.x[0], c.x[1],
+                            {.mode = "nearest", .padding_mode = "border", .align_corners = false})};
+       }},
+      {"grid_sample nearest reflection",
+       [](Case& c) {
+         return Ts{F::grid_sample(
+             c.x[0], c.x[1],
+             {.mode = "nearest", .padding_mode = "reflection", .align_corners = false})};
+       }},
+      {"affine_grid",
+       [](Case& c) {
+         return Ts{F::affine_grid(c.x[0], {2, 3, 4, 5})};
+       }},
+      {"affine_grid aligned",
+       [](Case& c) {
+         return Ts{F::affine_grid(c.x[0], {2, 3, 4, 1}, true)};
+       }},
+      {"fold",
+       [](Case& c) {
+         return Ts{
+             F::fold(c.x[0], {5, 6}, {2, 3}, {.dilation = {2, 1}, .padding = 1, .stride = {1, 2}})};
+       }},
+      {"channel_shuffle", [](Case& c) { return Ts{F::channel_shuffle(c.x[0], 3)}; }},
+      {"interpolate bicubic",
+       [](Case& c) {
+         return Ts{F::interpolate(c.x[0], {.size = {7, 9}, .mode = "bicubic"})};
+       }},
+      {"interpolate bicubic aligned",
+       [](Case& c) {
+         return Ts{
+             F::interpolate(c.x[0], {.size = {7, 2}, .mode = "bicubic", .align_corners = true})};
+       }},
+      {"interpolate bicubic smaller",
+       [](Case& c) {
+         return Ts{F::interpolate(c.x[0], {.scale_factor = {0.6}, .mode = "bicubic"})};
+       }},
+      {"interpolate area",
+       [](Case& c) {
+         return Ts{F::interpolate(c.x[0], {.size = {3, 2}, .mode = "area"})};
+       }},
+      {"interpolate nearest-exact",
+       [](Case& c) {
+         return Ts{F::interpolate(c.x[0], {.size = {7, 3}, .mode = "nearest-exact"})};
+       }},
+      {"interpolate trilinear",
+       [](Case& c) {
+         return Ts{F::interpolate(c.x[0], {.size = {3, 7, 4}, .mode = "trilinear"})};
+       }},
   };
 }
 

@@ -112,6 +112,12 @@ Table InPlaceRows() {
       {"running mean", RunningMean},
       {"clip_grad_norm_", ClipNorm},
       {"clip_grad_value_", ClipValue},
+      {"index_fill_", OfClone([](T& y, const Ts& x) {
+         const T at = torch::arange(2);
+         y.index_fill_(0, at, 0.5);
+         y.index_copy_(1, at, x[1].index({Slice{}, Slice{0, 2}}));
+         y.masked_scatter_(x[1] > 0, x[1]);
+       })},
   };
 }
 

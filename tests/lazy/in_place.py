@@ -71,6 +71,14 @@ def running_mean(x):
     return mean
 
 
+def index_writes(x, z):
+    y, at = x.clone(), torch.arange(2)
+    y.index_fill_(0, at, 0.5)
+    y.index_copy_(1, at, z[:, :2])
+    y.masked_scatter_(z > 0, z)
+    return y
+
+
 ROWS = {
     "add_ and mul_": Row([normal(3), normal(3)], of_clone(lambda y, z: y.add_(z, alpha=2).mul_(z))),
     "sub_ and div_": Row([normal(3), positive(3)], of_clone(lambda y, z: y.sub_(z, alpha=0.5).div_(z))),
@@ -101,4 +109,5 @@ ROWS = {
     "running mean": Row([normal(3, 4)], running_mean, grad=False),
     "clip_grad_norm_": Row([normal(3), normal(4)], clip_norm, grad=False),
     "clip_grad_value_": Row([normal(5)], clip_value, grad=False),
+    "index_fill_": Row([normal(3, 4), normal(3, 4)], index_writes),
 }

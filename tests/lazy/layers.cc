@@ -138,6 +138,39 @@ Table NormalizationRows() {
       {"scaled_dot_product_attention causal", Attention({.is_causal = true})},
       {"scaled_dot_product_attention with a mask", Attention()},
       {"scaled_dot_product_attention with a bool mask", Attention()},
+      {"rms_norm", [](Case& c) { return Ts{F::rms_norm(c.x[0], 6, c.x[1], 1e-3)}; }},
+      {"rms_norm over two dims",
+       [](Case& c) {
+         return Ts{F::rms_norm(c.x[0], {3, 4})};
+       }},
+      {"max_pool3d",
+       [](Case& c) {
+         return Ts{F::max_pool3d(c.x[0], 2, {.stride = {1, 2, 2}, .padding = 1})};
+       }},
+      {"avg_pool3d",
+       [](Case& c) {
+         return Ts{
+             F::avg_pool3d(c.x[0], {1, 2, 3}, {.padding = {0, 1, 1}, .count_include_pad = false})};
+       }},
+      {"adaptive_avg_pool3d",
+       [](Case& c) {
+         return Ts{F::adaptive_avg_pool3d(c.x[0], {1, 2, 3})};
+       }},
+      {"embedding_bag sum",
+       [](Case& c) { return Ts{F::embedding_bag(c.x[0], c.x[1], c.x[2], {.mode = "sum"})}; }},
+      {"embedding_bag mean",
+       [](Case& c) { return Ts{F::embedding_bag(c.x[0], c.x[1], c.x[2], {.mode = "mean"})}; }},
+      {"embedding_bag max",
+       [](Case& c) { return Ts{F::embedding_bag(c.x[0], c.x[1], c.x[2], {.mode = "max"})}; }},
+      {"embedding_bag of bags", [](Case& c) { return Ts{F::embedding_bag(c.x[0], c.x[1])}; }},
+      {"embedding_bag with weights",
+       [](Case& c) {
+         return Ts{F::embedding_bag(c.x[0], c.x[1], c.x[2],
+                                    {.mode = "sum",
+                                     .per_sample_weights = c.x[3],
+                                     .include_last_offset = true,
+                                     .padding_idx = 2})};
+       }},
   };
 }
 

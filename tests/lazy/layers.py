@@ -5,7 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-from row import Row, bools, distinct, integers, normal, positive
+from row import Row, bools, distinct, fixed, integers, normal, positive
 
 
 def attention(q, k, v, mask=None, causal=False):
@@ -26,6 +26,11 @@ def batch_norm(**options):
 
 
 IMAGES, KERNEL = normal(2, 4, 7, 6), normal(6, 4, 3, 3)
+def rms(x, dims, eps):
+    """F.rms_norm without a weight, which this version of PyTorch lacks."""
+    return x / torch.sqrt(x.square().mean(dims, keepdim=True) + eps)
+
+
 ROWS = {
     "conv1d": Row([normal(2, 3, 9), normal(4, 3, 3), normal(4)], F.conv1d),
     "conv1d with options": Row([normal(2, 4, 9), normal(6, 2, 3)],
@@ -102,4 +107,15 @@ ROWS = {
         [normal(2, 4, 5), normal(2, 3, 5), normal(2, 3, 5), normal(4, 3)], attention),
     "scaled_dot_product_attention with a bool mask": Row(
         [normal(2, 4, 5), normal(2, 3, 5), normal(2, 3, 5), lambda random: torch.tensor([[True, False, True]] * 4)], attention),
+    "rms_norm": Row([normal(4, 6), normal(6)], lambda x, w: rms(x, (-1,), 1e-3) * w),
+    "rms_norm over two dims": Row([normal(2, 3, 4)], lambda x: rms(x, (-1, -2), torch.finfo(x.dtype).eps)),
+    "max_pool3d": Row([distinct(2, 3, 4, 5, 6)], lambda x: F.max_pool3d(x, 2, (1, 2, 2), 1)),
+    "avg_pool3d": Row([normal(2, 3, 4, 5, 6)], lambda x: F.avg_pool3d(x, (1, 2, 3), padding=(0, 1, 1), count_include_pad=False)),
+    "adaptive_avg_pool3d": Row([normal(2, 3, 4, 5, 6)], lambda x: F.adaptive_avg_pool3d(x, (1, 2, 3))),
+    "embedding_bag sum": Row([integers(0, 7, 8), normal(7, 3), fixed([0, 3, 3, 6])], lambda i, w, o: F.embedding_bag(i, w, o, mode="sum")),
+    "embedding_bag mean": Row([integers(0, 7, 8), normal(7, 3), fixed([0, 3, 3, 6])], lambda i, w, o: F.embedding_bag(i, w, o, mode="mean")),
+    "embedding_bag max": Row([integers(0, 7, 8), normal(7, 3), fixed([0, 3, 3, 6])], lambda i, w, o: F.embedding_bag(i, w, o, mode="max")),
+    "embedding_bag of bags": Row([integers(0, 7, 4, 3), normal(7, 3)], F.embedding_bag),
+    "embedding_bag with weights": Row([integers(0, 7, 8), normal(7, 3), fixed([0, 3, 8]), normal(8)], lambda i, w, o, f: F.embedding_bag(
+        i, w, o, mode="sum", per_sample_weights=f, include_last_offset=True, padding_idx=2)),
 }

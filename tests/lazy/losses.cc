@@ -95,6 +95,42 @@ Table LossRows() {
        [](Case& c) { return Ts{F::cosine_embedding_loss(c.x[0], c.x[1], c.x[2].detach(), 0.1)}; }},
       {"triplet_margin_loss",
        [](Case& c) { return Ts{F::triplet_margin_loss(c.x[0], c.x[1], c.x[2])}; }},
+      {"pairwise_distance",
+       [](Case& c) { return Ts{F::pairwise_distance(c.x[0], c.x[1], 2, 1e-6, true)}; }},
+      {"multi_margin_loss", [](Case& c) { return Ts{F::multi_margin_loss(c.x[0], c.x[1])}; }},
+      {"multi_margin_loss with weights",
+       [](Case& c) {
+         return Ts{F::multi_margin_loss(
+             c.x[0], c.x[1],
+             {.p = 2, .margin = 0.5, .weight = c.x[2].detach(), .reduction = "none"})};
+       }},
+      {"multilabel_soft_margin_loss",
+       [](Case& c) {
+         return Ts{F::multilabel_soft_margin_loss(c.x[0], c.x[1], c.x[2].detach(), "sum")};
+       }},
+      {"poisson_nll_loss",
+       [](Case& c) { return Ts{F::poisson_nll_loss(c.x[0], c.x[1].detach())}; }},
+      {"poisson_nll_loss full",
+       [](Case& c) {
+         return Ts{F::poisson_nll_loss(c.x[0], c.x[1].detach(),
+                                       {.log_input = false, .full = true, .reduction = "sum"})};
+       }},
+      {"gaussian_nll_loss",
+       [](Case& c) { return Ts{F::gaussian_nll_loss(c.x[0], c.x[1], c.x[2])}; }},
+      {"gaussian_nll_loss of one variance",
+       [](Case& c) {
+         return Ts{F::gaussian_nll_loss(c.x[0], c.x[1], c.x[2],
+                                        {.full = true, .eps = 0.5, .reduction = "sum"})};
+       }},
+      {"ctc_loss",
+       [](Case& c) {
+         return Ts{F::ctc_loss(torch::log_softmax(c.x[0], 2), c.x[1], c.x[2], c.x[3])};
+       }},
+      {"ctc_loss none",
+       [](Case& c) {
+         return Ts{F::ctc_loss(torch::log_softmax(c.x[0], 2), c.x[1], c.x[2], c.x[3],
+                               {.blank = 4, .reduction = "none", .zero_infinity = true})};
+       }},
   };
 }
 

@@ -178,6 +178,58 @@ Table LossModuleRows() {
       {"HingeEmbeddingLoss",
        [](Case& c) { return Ts{nn::HingeEmbeddingLoss()(c.x[0], c.x[1].detach())}; }},
       {"CosineSimilarity", LossOf([] { return nn::CosineSimilarity(); })},
+      {"MaxPool3d", Of([] { return nn::MaxPool3d(2); })},
+      {"AvgPool3d", Of([] { return nn::AvgPool3d(2); })},
+      {"AdaptiveAvgPool3d", Of([] { return nn::AdaptiveAvgPool3d(1); })},
+      {"ConstantPad1d", Of([] { return nn::ConstantPad1d(2, 3.5); })},
+      {"ReflectionPad1d", Of([] {
+         return nn::ReflectionPad1d({1, 2});
+       })},
+      {"Fold", Of([] {
+         return nn::Fold({4, 5}, 2);
+       })},
+      {"EmbeddingBag of bags", Of([] { return nn::EmbeddingBag(7, 4); })},
+      {"ChannelShuffle", Of([] { return nn::ChannelShuffle(2); })},
+      {"EmbeddingBag",
+       [](Case& c) {
+         return Ts{
+             c.Load(nn::EmbeddingBag(7, 4, {.mode = "sum", .padding_idx = 2}))(c.x[0], c.x[1])};
+       }},
+      {"Bilinear", LossOf([] { return nn::Bilinear(6, 5, 3); })},
+      {"SyncBatchNorm", Of([] { return nn::SyncBatchNorm(4); })},
+      {"RMSNorm", Of([] { return nn::RMSNorm(6, {.eps = 1e-3}); })},
+      {"ParameterList",
+       [](Case& c) {
+         const auto list = c.Load(nn::ParameterList({torch::zeros({6, 3}), torch::zeros({3})}));
+         return Ts{torch::matmul(c.x[0], list[0]) + list[1]};
+       }},
+      {"PairwiseDistance", LossOf([] { return nn::PairwiseDistance(1); })},
+      {"MultiMarginLoss", LossOf([] { return nn::MultiMarginLoss({.p = 2}); })},
+      {"MultiLabelSoftMarginLoss",
+       [](Case& c) { return Ts{nn::MultiLabelSoftMarginLoss()(c.x[0], c.x[1].detach())}; }},
+      {"PoissonNLLLoss", [](Case& c) { return Ts{nn::PoissonNLLLoss()(c.x[0], c.x[1].detach())}; }},
+      {"MarginRankingLoss",
+       [](Case& c) { return Ts{nn::MarginRankingLoss(0.3)(c.x[0], c.x[1], c.x[2].detach())}; }},
+      {"CosineEmbeddingLoss",
+       [](Case& c) { return Ts{nn::CosineEmbeddingLoss(0.1)(c.x[0], c.x[1], c.x[2].detach())}; }},
+      {"TripletMarginLoss",
+       [](Case& c) { return Ts{nn::TripletMarginLoss(2)(c.x[0], c.x[1], c.x[2])}; }},
+      {"GaussianNLLLoss",
+       [](Case& c) { return Ts{nn::GaussianNLLLoss()(c.x[0], c.x[1], c.x[2])}; }},
+      {"CTCLoss",
+       [](Case& c) {
+         return Ts{nn::CTCLoss()(torch::log_softmax(c.x[0], 2), c.x[1], c.x[2], c.x[3])};
+       }},
+      {"parameters_to_vector",
+       [](Case& c) {
+         return Ts{nn::utils::parameters_to_vector({c.x[0], c.x[1]})};
+       }},
+      {"vector_to_parameters",
+       [](Case& c) {
+         const Ts made{torch::zeros({2, 3}), torch::zeros({4})};
+         nn::utils::vector_to_parameters(c.x[0], made);
+         return made;
+       }},
   };
 }
 

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from row import Row, distinct, integers, normal, positive, within
+from row import Row, distinct, fixed, integers, normal, positive, within
 
 X, IMAGE = normal(4, 6), normal(2, 4, 6, 6)
 
@@ -14,6 +14,23 @@ def of(module, *inputs, **options):
 
 def evaluated(module):
     return lambda: module().eval()
+
+
+class RMSNorm(nn.Module):
+    """torch.nn.RMSNorm, which this version of PyTorch lacks."""
+
+    def __init__(self, size, eps):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(size)), eps
+
+    def forward(self, x):
+        return x / torch.sqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight
+
+
+def vector_to_parameters(vec):
+    made = [torch.zeros(2, 3), torch.zeros(4)]
+    nn.utils.vector_to_parameters(vec, made)
+    return made
 
 
 def twice(m, x, y):
@@ -121,4 +138,29 @@ ROWS = {name: of(module, X) for name, module in MODULES.items()} | {
     "HingeEmbeddingLoss": Row([X, lambda random: torch.tensor([[1.0, -1, 1, -1, 1, -1]] * 4)],
                               lambda m, x, y: m(x, y.detach()), module=nn.HingeEmbeddingLoss),
     "CosineSimilarity": of(nn.CosineSimilarity, X, normal(4, 6)),
+    "MaxPool3d": of(lambda: nn.MaxPool3d(2), distinct(1, 2, 4, 6, 5)),
+    "AvgPool3d": of(lambda: nn.AvgPool3d(2), normal(1, 2, 4, 6, 5)),
+    "AdaptiveAvgPool3d": of(lambda: nn.AdaptiveAvgPool3d(1), normal(1, 2, 4, 6, 5)),
+    "ConstantPad1d": of(lambda: nn.ConstantPad1d(2, 3.5), normal(2, 3, 5)),
+    "ReflectionPad1d": of(lambda: nn.ReflectionPad1d((1, 2)), normal(2, 3, 5)),
+    "Fold": of(lambda: nn.Fold((4, 5), 2), normal(2, 8, 12)),
+    "EmbeddingBag of bags": of(lambda: nn.EmbeddingBag(7, 4), integers(0, 7, 3, 5)),
+    "ChannelShuffle": of(lambda: nn.ChannelShuffle(2), IMAGE, grad=False),
+    "EmbeddingBag": of(lambda: nn.EmbeddingBag(7, 4, mode="sum", padding_idx=2), integers(0, 7, 8), fixed([0, 3, 3])),
+    "Bilinear": of(lambda: nn.Bilinear(6, 5, 3), X, normal(4, 5)),
+    "SyncBatchNorm": of(lambda: nn.BatchNorm2d(4), IMAGE),
+    "RMSNorm": of(lambda: RMSNorm(6, 1e-3), X),
+    "ParameterList": Row([X], lambda m, x: x @ m[0] + m[1], module=lambda: nn.ParameterList([torch.zeros(6, 3), torch.zeros(3)])),
+    "PairwiseDistance": of(lambda: nn.PairwiseDistance(1), X, normal(4, 6)),
+    "MultiMarginLoss": of(lambda: nn.MultiMarginLoss(p=2), X, integers(0, 6, 4)),
+    "MultiLabelSoftMarginLoss": Row([X, within(0, 1, 4, 6)], lambda m, x, y: m(x, y.detach()), module=nn.MultiLabelSoftMarginLoss),
+    "PoissonNLLLoss": Row([X, within(0, 5, 4, 6)], lambda m, x, y: m(x, y.detach()), module=nn.PoissonNLLLoss),
+    "MarginRankingLoss": Row([normal(4), normal(4), lambda random: torch.tensor([1.0, -1, 1, -1])], lambda m, a, b, y: m(a, b, y.detach()), module=lambda: nn.MarginRankingLoss(0.3)),
+    "CosineEmbeddingLoss": Row([X, normal(4, 6), lambda random: torch.tensor([1.0, -1, 1, -1])], lambda m, a, b, y: m(a, b, y.detach()), module=lambda: nn.CosineEmbeddingLoss(0.1)),
+    "TripletMarginLoss": of(lambda: nn.TripletMarginLoss(2.0), X, normal(4, 6), normal(4, 6)),
+    "GaussianNLLLoss": of(nn.GaussianNLLLoss, X, normal(4, 6), positive(4, 6)),
+    "CTCLoss": Row([normal(9, 2, 5), integers(1, 5, 2, 3), fixed([9, 7]), fixed([3, 2])],
+        lambda m, x, y, a, b: m(x.log_softmax(2), y, a, b), module=nn.CTCLoss, tolerance=2e-5),
+    "parameters_to_vector": Row([normal(2, 3), normal(4)], lambda *x: nn.utils.parameters_to_vector(x)),
+    "vector_to_parameters": Row([normal(10)], vector_to_parameters, grad=False),
 }

@@ -95,6 +95,38 @@ Table ReductionRows() {
       {"softmax of bfloat16", [](Case& c) { return Ts{c.x[0].softmax(0)}; }},
       {"softmax to float32", [](Case& c) { return Ts{F::softmax(c.x[0], 1, torch::kFloat)}; }},
       {"log_softmax", [](Case& c) { return Ts{torch::log_softmax(c.x[0], 1)}; }},
+      {"nansum", [](Case& c) { return Ts{torch::nansum(c.x[0], 1)}; }},
+      {"nanmean", [](Case& c) { return Ts{c.x[0].nanmean(0, true)}; }},
+      {"aminmax",
+       [](Case& c) {
+         const auto [low, high] = torch::aminmax(c.x[0], 1, true);
+         return Ts{low, high};
+       }},
+      {"aminmax of all",
+       [](Case& c) {
+         const auto [low, high] = c.x[0].aminmax();
+         return Ts{low, high};
+       }},
+      {"trace", [](Case& c) { return Ts{torch::trace(c.x[0])}; }},
+      {"trace of integers", [](Case& c) { return Ts{c.x[0].trace()}; }},
+      {"quantile", [](Case& c) { return Ts{torch::quantile(c.x[0], 0.3, 1)}; }},
+      {"quantile of all", [](Case& c) { return Ts{c.x[0].quantile(0.5, {}, true)}; }},
+      {"quantile of several",
+       [](Case& c) {
+         return Ts{torch::quantile(c.x[0], std::vector<double>{0, 0.25, 0.9, 1}, 0)};
+       }},
+      {"quantile midpoint",
+       [](Case& c) { return Ts{torch::quantile(c.x[0], 0.4, -1, true, "midpoint")}; }},
+      {"quantile nearest",
+       [](Case& c) { return Ts{torch::quantile(c.x[0], 0.4, -1, false, "nearest")}; }},
+      {"quantile with nan", [](Case& c) { return Ts{torch::quantile(c.x[0], 0.5, 1)}; }},
+      {"cummax", [](Case& c) { return Both(torch::cummax(c.x[0], 1)); }},
+      {"cummax at ties and nan", [](Case& c) { return Both(c.x[0].cummax(-1)); }},
+      {"cummin", [](Case& c) { return Both(torch::cummin(c.x[0], 0)); }},
+      {"cummin of integers", [](Case& c) { return Both(c.x[0].cummin(0)); }},
+      {"logcumsumexp", [](Case& c) { return Ts{torch::logcumsumexp(c.x[0], 1)}; }},
+      {"kthvalue", [](Case& c) { return Both(torch::kthvalue(c.x[0], 2)); }},
+      {"kthvalue keepdim", [](Case& c) { return Both(c.x[0].kthvalue(3, 0, true)); }},
   };
 }
 

@@ -11,6 +11,7 @@
 #include "penstock/base/array.h"
 #include "penstock/lazy/functional.h"
 #include "penstock/lazy/nn/modules.h"
+#include "penstock/lazy/nn/parameter_vector.h"
 #include "penstock/lazy/nn/recurrent.h"
 #include "penstock/lazy/nn/transformer.h"
 #include "penstock/lazy/optim/clip.h"

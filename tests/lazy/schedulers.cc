@@ -160,6 +160,25 @@ std::vector<std::pair<std::string, MakeStep>> SchedulerRows() {
                      std::make_shared<lr::ReduceLROnPlateau>(o, lr::PlateauOptions{.patience = 3})](
                     int) { scheduler->step(std::numeric_limits<double>::quiet_NaN()); };
        }},
+      {"MultiplicativeLR",
+       Plain<lr::MultiplicativeLR>([](int64_t epoch) { return epoch % 2 == 0 ? 0.9 : 0.95; })},
+      {"CyclicLR", Plain<lr::CyclicLR>(0.01, 0.1, lr::CyclicOptions{.step_size_up = 4})},
+      {"CyclicLR triangular2",
+       Plain<lr::CyclicLR>(
+           0.01, 0.1,
+           lr::CyclicOptions{.step_size_up = 3, .step_size_down = 5, .mode = "triangular2"})},
+      {"CyclicLR exp_range",
+       Plain<lr::CyclicLR>(
+           0.01, 0.1,
+           lr::CyclicOptions{
+               .step_size_up = 4, .mode = "exp_range", .gamma = 0.95, .cycle_momentum = false})},
+      {"ChainedScheduler",
+       [](Optimizer& o) {
+         return [scheduler = std::make_shared<lr::ChainedScheduler>(
+                     std::vector<std::shared_ptr<lr::LRScheduler>>{
+                         std::make_shared<lr::ConstantLR>(o, 0.1, 4),
+                         std::make_shared<lr::ExponentialLR>(o, 0.9)})](int) { scheduler->step(); };
+       }},
   };
 }
 

@@ -105,6 +105,12 @@ ROWS = {
     "OneCycleLR that only warms up": of(lambda o: lr_scheduler.OneCycleLR(o, 0.8, total_steps=31, pct_start=1.0)),
     "OneCycleLR without warmup": of(lambda o: lr_scheduler.OneCycleLR(o, 0.8, total_steps=31, pct_start=0.0)),
     "ReduceLROnPlateau of NaN": lambda o: (lambda s: lambda epoch: s.step(float("nan")))(lr_scheduler.ReduceLROnPlateau(o, patience=3)),
+    "MultiplicativeLR": of(lambda o: lr_scheduler.MultiplicativeLR(o, lambda epoch: 0.9 if epoch % 2 == 0 else 0.95)),
+    "CyclicLR": of(lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, step_size_up=4)),
+    "CyclicLR triangular2": of(lambda o: lr_scheduler.CyclicLR(o, 0.01, 0.1, 3, 5, "triangular2")),
+    "CyclicLR exp_range": of(lambda o: lr_scheduler.CyclicLR(
+        o, 0.01, 0.1, 4, mode="exp_range", gamma=0.95, cycle_momentum=False)),
+    "ChainedScheduler": of(lambda o: lr_scheduler.ChainedScheduler([lr_scheduler.ConstantLR(o, 0.1, 4), lr_scheduler.ExponentialLR(o, 0.9)])),
 }
 
 

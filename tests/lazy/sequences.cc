@@ -16,6 +16,14 @@ Program Recurrent(Make make) {
   };
 }
 
+template <typename Make>
+Program Cell(Make make) {
+  return [make](Case& c) {
+    const auto m = c.Load(make());
+    return Ts{c.x.size() == 1 ? m(c.x[0]) : m(c.x[0], c.x[1])};
+  };
+}
+
 // True above the diagonal.
 T CausalMask() { return torch::triu(torch::ones({5, 5}), 1) > 0; }
 // The last two of five positions of the second example.
@@ -90,6 +98,31 @@ Table SequenceRows() {
        [](Case& c) {
          return Ts{c.Load(nn::TransformerDecoder(nn::TransformerDecoderLayer(8, 2, kLayer()), 2))(
              c.x[0], c.x[1])};
+       }},
+      {"RNNCell", Cell([] { return nn::RNNCell(3, 4); })},
+      {"RNNCell relu", Cell([] { return nn::RNNCell(3, 4, {.bias = false}, "relu"); })},
+      {"GRUCell", Cell([] { return nn::GRUCell(3, 4); })},
+      {"LSTMCell",
+       [](Case& c) {
+         const auto m = c.Load(nn::LSTMCell(3, 4));
+         const auto [h, state] = m(c.x[0], c.x[1], c.x[2]);
+         return Ts{h, state};
+       }},
+      {"LSTMCell without a batch",
+       [](Case& c) {
+         const auto [h, state] = c.Load(nn::LSTMCell(3, 4))(c.x[0]);
+         return Ts{h, state};
+       }},
+      {"Transformer",
+       [](Case& c) {
+         const auto m = c.Load(nn::Transformer(8, 2,
+                                               {.num_encoder_layers = 2,
+                                                .num_decoder_layers = 2,
+                                                .dim_feedforward = 12,
+                                                .dropout = 0}));
+         return Ts{m(c.x[0], c.x[1],
+                     nn::TransformerMasks{
+                         .tgt_mask = nn::TransformerImpl::generate_square_subsequent_mask(5)})};
        }},
   };
 }

@@ -17,6 +17,10 @@ def of(module, *inputs):
     return Row(list(inputs), recurrent, module=module, tolerance=2e-5)
 
 
+def cell(module, *inputs):
+    return Row(list(inputs), lambda m, x, *s: m(x, None if not s else s[0] if len(s) == 1 else s), module=module)
+
+
 def attention(**options):
     return lambda m, q, k, v: m(q, k, v, **options)
 
@@ -55,4 +59,12 @@ ROWS = {
         module=lambda: nn.TransformerDecoderLayer(**LAYER, batch_first=True, norm_first=True), tolerance=2e-5),
     "TransformerDecoder": Row([normal(5, 2, 8), normal(4, 2, 8)], lambda m, x, memory: m(x, memory),
                               module=lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(**LAYER), 2), tolerance=5e-5),
+    "RNNCell": cell(lambda: nn.RNNCell(3, 4), normal(2, 3)),
+    "RNNCell relu": cell(lambda: nn.RNNCell(3, 4, bias=False, nonlinearity="relu"), normal(2, 3), normal(2, 4)),
+    "GRUCell": cell(lambda: nn.GRUCell(3, 4), normal(2, 3), normal(2, 4)),
+    "LSTMCell": cell(lambda: nn.LSTMCell(3, 4), normal(2, 3), normal(2, 4), normal(2, 4)),
+    "LSTMCell without a batch": cell(lambda: nn.LSTMCell(3, 4), normal(3)),
+    "Transformer": Row([normal(4, 2, 8), normal(5, 2, 8)],
+                       lambda m, x, y: m(x, y, tgt_mask=nn.Transformer.generate_square_subsequent_mask(5)),
+                       module=lambda: nn.Transformer(8, 2, 2, 2, 12, 0.0), tolerance=1e-4),
 }

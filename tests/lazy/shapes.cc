@@ -86,6 +86,50 @@ Table ShapeRows() {
       {"triu", [](Case& c) { return Ts{torch::triu(c.x[0], 1)}; }},
       {"diag", [](Case& c) { return Ts{torch::diag(c.x[0])}; }},
       {"diag of a matrix", [](Case& c) { return Ts{torch::diag(c.x[0])}; }},
+      {"hstack",
+       [](Case& c) {
+         return Ts{torch::hstack({c.x[0], c.x[1]})};
+       }},
+      {"hstack of vectors",
+       [](Case& c) {
+         return Ts{torch::hstack({c.x[0], c.x[1]})};
+       }},
+      {"vstack",
+       [](Case& c) {
+         return Ts{torch::vstack({c.x[0], c.x[1]})};
+       }},
+      {"vstack of vectors",
+       [](Case& c) {
+         return Ts{torch::vstack({c.x[0], c.x[1]})};
+       }},
+      {"dstack",
+       [](Case& c) {
+         return Ts{torch::dstack({c.x[0], c.x[1]})};
+       }},
+      {"dstack of vectors",
+       [](Case& c) {
+         return Ts{torch::dstack({c.x[0], c.x[1]})};
+       }},
+      {"swapaxes", [](Case& c) { return Ts{torch::swapaxes(c.x[0], 0, -1)}; }},
+      {"swapdims", [](Case& c) { return Ts{c.x[0].swapdims(1, 2)}; }},
+      {"broadcast_tensors",
+       [](Case& c) {
+         return torch::broadcast_tensors({c.x[0], c.x[1]});
+       }},
+      {"fliplr", [](Case& c) { return Ts{torch::fliplr(c.x[0])}; }},
+      {"flipud", [](Case& c) { return Ts{c.x[0].flipud()}; }},
+      {"rot90", [](Case& c) { return Ts{torch::rot90(c.x[0])}; }},
+      {"rot90 backwards",
+       [](Case& c) {
+         return Ts{c.x[0].rot90(-1, {1, 2})};
+       }},
+      {"diag_embed", [](Case& c) { return Ts{torch::diag_embed(c.x[0])}; }},
+      {"diag_embed with an offset", [](Case& c) { return Ts{c.x[0].diag_embed(1, 0, 2)}; }},
+      {"diag_embed below", [](Case& c) { return Ts{c.x[0].diag_embed(-2)}; }},
+      {"view_as",
+       [](Case& c) {
+         return Ts{c.x[0].view_as(c.x[1]), c.x[0].reshape_as(c.x[1])};
+       }},
   };
 }
 

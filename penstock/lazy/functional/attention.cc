@@ -76,6 +76,37 @@ Tensor dropout2d(const Tensor& x, double p, bool training, SourceLocation where)
   return DropChannels("dropout2d", x, p, training, where);
 }
 
+Tensor dropout3d(const Tensor& x, double p, bool training, SourceLocation where) {
+  return DropChannels("dropout3d", x, p, training, where);
+}
+
+Tensor gumbel_softmax(const Tensor& logits, double tau, bool hard, int64_t dim,
+                      SourceLocation where) {
+  constexpr char kName[] = "gumbel_softmax";
+  if (!lazy::internal::IsFloatTensor(logits) || !(tau > 0)) {
+    return FailOp(kName, {logits}, absl::StrCat("expects floats and a tau above 0, got ", tau),
+                  where);
+  }
+  if (!lazy::internal::ResolveDim(kName, logits, dim, where)) return Tensor();
+  // -log(-log(u)), where u is never 0.
+  const Tensor noisy = lazy::internal::RandomOp(
+      kName, logits.device(), {logits}, where, [&](Value key, const Values& in) {
+        const Value u = ir::RandomUniform(key, {DType::kF32, in[0].shape()}, 1e-30, 1);
+        const Value noise = -ir::Log(-ir::Log(u));
+        return (in[0] + ir::Convert(noise, in[0].dtype())) / tau;
+      });
+  const Tensor soft = softmax(noisy, dim, {}, where);
+  if (!hard || !soft.defined()) return soft;
+  return Record(kName, {soft}, where, [&](const Values& in) {
+    const bool scalar = in[0].rank() == 0;
+    const Value v = scalar ? ir::Reshape(in[0], {1}) : in[0];
+    const Value best = ir::ExpandDims(ir::ArgMax(v, dim), dim);
+    const Value at = ir::Iota(*v.graph(), {DType::kI32, v.shape()}, dim);
+    const Value one_hot = ir::Reshape(ir::Convert(ir::Equal(at, best), v.dtype()), in[0].shape());
+    return one_hot - ir::StopGradient(in[0]) + in[0];
+  });
+}
+
 // Keeps mean and variance of SELU's outputs (Klambauer et al. 2017): dropped elements become
 // -alpha scale, then an affine map.
 Tensor alpha_dropout(const Tensor& x, double p, bool training, SourceLocation where) {

@@ -50,8 +50,8 @@ TEST(Functional, MessagesOfLayers) {
   EXPECT_THAT(ErrorOf(F::embedding(x, w)), HasSubstr("integer indices"));
   EXPECT_THAT(ErrorOf(F::dropout(x, 1.5)), HasSubstr("p must be from 0 to 1, got 1.5"));
   EXPECT_THAT(ErrorOf(F::gelu(x, "erf")), HasSubstr("\"none\" or \"tanh\", got \"erf\""));
-  EXPECT_THAT(ErrorOf(F::interpolate(x, {.size = 3, .mode = "bicubic"})),
-              HasSubstr("mode \"bicubic\" is not supported"));
+  EXPECT_THAT(ErrorOf(F::interpolate(x, {.size = 3, .mode = "cubic"})),
+              HasSubstr("mode \"cubic\" is not supported"));
   EXPECT_THAT(ErrorOf(F::pad(x, {7, 0}, "reflect")), HasSubstr("too large for mode reflect"));
   EXPECT_THAT(ErrorOf(F::pixel_shuffle(x, 3)), HasSubstr("[N, C r^2, H, W]"));
 }
@@ -103,6 +103,28 @@ TEST(Functional, DropoutKeepsTheMean) {
   // Not in inference; with p = 1 everything is 0.
   EXPECT_EQ(F::dropout(x, 0.5, false).impl(), x.impl());
   EXPECT_EQ(ValuesOf(F::dropout(x, 1).sum())[0], 0);
+}
+
+// Frequencies against the softmax of the logits, and the gradient of the relaxed choice.
+TEST(Functional, GumbelSoftmaxChoosesByProbability) {
+  manual_seed(3);
+  const Tensor logits = log(Make({3}, {0.5, 0.3, 0.2})).expand({4000, 3});
+  const std::vector<float> share = ValuesOf(mean(F::gumbel_softmax(logits, 1, true), 0));
+  EXPECT_THAT(share, testing::Pointwise(testing::FloatNear(0.03f), {0.5f, 0.3f, 0.2f}));
+  Tensor x = Make({2, 3}, {1, 2, 3, 0, 0, 0}, true), y = x.detach().clone();
+  y.requires_grad_();
+  const Tensor weights = Make({2, 3}, {1, -2, 3, 0.5, 1, 2});
+  manual_seed(4);
+  const Tensor hard = F::gumbel_softmax(x, 0.7, true);
+  sum(hard * weights).backward();
+  manual_seed(4);
+  const Tensor soft = F::gumbel_softmax(y, 0.7);
+  sum(soft * weights).backward();
+  EXPECT_EQ(ValuesOf(x.grad()), ValuesOf(y.grad()));
+  EXPECT_EQ(ValuesOf(argmax(hard, 1).to(kFloat)), ValuesOf(argmax(soft, 1).to(kFloat)));
+  EXPECT_THAT(ValuesOf(sum(hard, 1)), testing::Pointwise(testing::FloatNear(1e-5f), {1.0f, 1.0f}));
+  F::gumbel_softmax(x, 0);
+  EXPECT_THAT(ErrorOf(x), HasSubstr("tau above 0"));
 }
 
 TEST(Autocast, ConvertsByOperation) {
@@ -209,6 +231,10 @@ TEST(Autocast, ResultTypesAreThoseOfPyTorchsLists) {
       {"smooth_l1_loss", F::smooth_l1_loss(x, x)},
       {"soft_margin_loss", F::soft_margin_loss(x, x)},
       {"triplet_margin_loss", F::triplet_margin_loss(x, x, x * 0.5)},
+      {"multi_margin_loss", F::multi_margin_loss(x, classes)},
+      {"poisson_nll_loss", F::poisson_nll_loss(x, x)},
+      {"cdist", cdist(x, x)},
+      {"erfinv", erfinv(x)},
       // The widest type of the inputs.
       {"addcdiv", addcdiv(x, x, y)},
       {"addcmul", addcmul(x, x, y)},
@@ -216,6 +242,8 @@ TEST(Autocast, ResultTypesAreThoseOfPyTorchsLists) {
       {"bilinear", F::bilinear(x, x, Ones({2, 3, 3}))},
       {"cat", cat({x, y})},
       {"dot", dot(select(x, 0, 0), vector)},
+      {"tensordot", tensordot(x, y, {{0, 1}, {0, 1}})},
+      {"cross", cross(Ones({3}).to(kBFloat16), Ones({3}))},
       {"scatter_add", scatter_add(x, 0, index, y)},
       {"stack", stack({x, y})},
   };

@@ -66,10 +66,11 @@ struct Axis {
   double scale;  // input positions per output position
 };
 
-int64_t NearestSource(const Axis& axis, int64_t i) {
-  return std::min(
-      static_cast<int64_t>(std::floor(static_cast<float>(i) * static_cast<float>(axis.scale))),
-      axis.in - 1);
+// `exact`: of the pixel's center, as mode nearest-exact.
+int64_t NearestSource(const Axis& axis, int64_t i, bool exact) {
+  const float at = static_cast<float>(i) + (exact ? 0.5F : 0.0F);
+  return std::min(static_cast<int64_t>(std::floor(at * static_cast<float>(axis.scale))),
+                  axis.in - 1);
 }
 
 // The interpolation matrix [out, in]: at most two weights in a row.
@@ -93,10 +94,40 @@ Array LinearWeights(const Axis& axis, bool align_corners) {
   return weights;
 }
 
+// The same for cubic convolution with A = -0.75 (Keys, 1981): four weights in a row, at positions
+// clamped into the input.
+Array CubicWeights(const Axis& axis, bool align_corners) {
+  constexpr double kA = -0.75;
+  const auto near = [](double d) { return ((kA + 2) * d - (kA + 3)) * d * d + 1; };
+  const auto far = [](double d) { return ((kA * d - 5 * kA) * d + 8 * kA) * d - 4 * kA; };
+  Array weights = Array::Zeros(DType::kF64, {axis.out, axis.in});
+  for (int64_t i = 0; i < axis.out; ++i) {
+    double at = (static_cast<double>(i) + 0.5) * axis.scale - 0.5;
+    if (align_corners) {
+      at = axis.out == 1 ? 0
+                         : static_cast<double>(i) * static_cast<double>(axis.in - 1) /
+                               static_cast<double>(axis.out - 1);
+    }
+    const auto low = static_cast<int64_t>(std::floor(at));
+    const double t = at - static_cast<double>(low);
+    const double each[] = {far(1 + t), near(t), near(1 - t), far(2 - t)};
+    double* row = weights.mutable_data<double>() + i * axis.in;
+    for (int64_t k = 0; k < 4; ++k) {
+      row[std::clamp<int64_t>(low - 1 + k, 0, axis.in - 1)] += each[k];
+    }
+  }
+  return weights;
+}
+
 // x with `axis` replaced by weights times it.
 Value MultiplyAxis(Value x, const Array& weights, int64_t axis) {
   if (!x.valid()) return x;
-  const Value matrix = ir::Convert(ir::Constant(*x.graph(), weights), x.dtype());
+  const absl::StatusOr<Array> cast = weights.Cast(x.dtype());
+  if (!cast.ok()) {
+    x.graph()->Fail(cast.status());
+    return Value();
+  }
+  const Value matrix = ir::Constant(*x.graph(), *cast);
   // [..., out] at the end, then moved back.
   const Value y = ir::DotGeneral(x, matrix, {.lhs_contracting = {axis}, .rhs_contracting = {1}});
   if (!y.valid()) return y;
@@ -110,14 +141,17 @@ Value MultiplyAxis(Value x, const Array& weights, int64_t axis) {
 std::string ResolveAxes(const Tensor& x, const InterpolateOptions& options,
                         std::vector<Axis>& axes) {
   const int64_t spatial = x.dim() - 2;
-  const bool linear = options.mode == "linear" && spatial == 1,
-             bilinear = options.mode == "bilinear" && spatial == 2;
-  if (spatial < 1 || (options.mode != "nearest" && !linear && !bilinear)) {
-    return absl::StrCat("mode \"", options.mode, "\" is not supported for ", x.dim(),
-                        " dims; use nearest, linear for [N, C, L], bilinear for [N, C, H, W]");
+  const std::string& mode = options.mode;
+  const bool any = mode == "nearest" || mode == "nearest-exact" || mode == "area",
+             smooth = (mode == "linear" && spatial == 1) || (mode == "bilinear" && spatial == 2) ||
+                      (mode == "bicubic" && spatial == 2) || (mode == "trilinear" && spatial == 3);
+  if (spatial < 1 || spatial > 3 || !(any || smooth)) {
+    return absl::StrCat("mode \"", mode, "\" is not supported for ", x.dim(),
+                        " dims; use nearest, nearest-exact, area, linear for [N, C, L], bilinear "
+                        "and bicubic for [N, C, H, W], trilinear for [N, C, D, H, W]");
   }
-  if (options.align_corners && options.mode == "nearest") {
-    return "align_corners requires mode linear or bilinear";
+  if (options.align_corners && any) {
+    return "align_corners requires mode linear, bilinear, bicubic or trilinear";
   }
   const auto count = static_cast<size_t>(spatial);
   const std::vector<int64_t> size =
@@ -173,16 +207,28 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options, SourceLoc
   std::vector<Axis> axes;
   const std::string wrong = ResolveAxes(x, options, axes);
   if (!wrong.empty()) return FailOp("interpolate", {x}, wrong, where);
+  if (options.mode == "area") {
+    std::vector<int64_t> sizes;
+    for (const Axis& axis : axes) sizes.push_back(axis.out);
+    const auto pool = axes.size() == 1   ? adaptive_avg_pool1d
+                      : axes.size() == 2 ? adaptive_avg_pool2d
+                                         : adaptive_avg_pool3d;
+    return pool(x, sizes, where);
+  }
+  const bool nearest = options.mode == "nearest" || options.mode == "nearest-exact";
   return Record("interpolate", {x}, where, [&](const Values& in) {
     Value y = in[0];
     for (size_t i = 0; i < axes.size(); ++i) {
       const auto at = static_cast<int64_t>(i) + 2;
-      if (options.mode != "nearest") {
-        y = MultiplyAxis(y, LinearWeights(axes[i], options.align_corners), at);
+      if (!nearest) {
+        const auto weights = options.mode == "bicubic" ? CubicWeights : LinearWeights;
+        y = MultiplyAxis(y, weights(axes[i], options.align_corners), at);
         continue;
       }
       std::vector<int64_t> positions;
-      for (int64_t k = 0; k < axes[i].out; ++k) positions.push_back(NearestSource(axes[i], k));
+      for (int64_t k = 0; k < axes[i].out; ++k) {
+        positions.push_back(NearestSource(axes[i], k, options.mode == "nearest-exact"));
+      }
       y = TakePositions(y, positions, at);
     }
     return y;
@@ -245,6 +291,63 @@ Tensor unfold(const Tensor& x, const Sizes& kernel_size, const UnfoldOptions& op
     const Shape& shape = in[0].shape();
     return ir::Reshape(ir::Concatenate(parts, 2),
                        {shape.dim(0), shape.dim(1) * k[0] * k[1], out[0] * out[1]});
+  });
+}
+
+Tensor fold(const Tensor& x, const Sizes& output_size, const Sizes& kernel_size,
+            const UnfoldOptions& options, SourceLocation where) {
+  constexpr int64_t kMost = 1 << 24;
+  const std::vector<int64_t> k = kernel_size.Each(2), d = options.dilation.Each(2),
+                             p = options.padding.Each(2), s = options.stride.Each(2),
+                             size = output_size.Each(2);
+  if (!x.defined() || x.dim() != 3 || k.empty() || d.empty() || p.empty() || s.empty() ||
+      size.empty() || std::min({k[0], k[1], d[0], d[1], s[0], s[1], size[0], size[1]}) <= 0 ||
+      std::max({k[0], k[1], d[0], d[1], s[0], s[1], size[0], size[1], p[0], p[1]}) > kMost ||
+      std::min(p[0], p[1]) < 0 || x.size(1) % (k[0] * k[1]) != 0) {
+    return FailOp("fold", {x},
+                  "expects [N, C * kernel elements, positions], and one number or two for "
+                  "output_size, kernel_size and each option",
+                  where);
+  }
+  int64_t in[2];
+  for (int i = 0; i < 2; ++i) {
+    const int64_t span = size[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1;
+    in[i] = span < 0 ? 0 : span / s[i] + 1;
+  }
+  if (in[0] * in[1] != x.size(2)) {
+    return FailOp("fold", {x},
+                  absl::StrCat("expects ", in[0], " x ", in[1], " positions, got ", x.size(2)),
+                  where);
+  }
+  return Record("fold", {x}, where, [&](const Values& v) {
+    const int64_t n = v[0].shape().dim(0), c = v[0].shape().dim(1) / (k[0] * k[1]);
+    const Value patches = ir::Reshape(v[0], {n, c, k[0] * k[1], in[0], in[1]});
+    Value sum;
+    for (int64_t i = 0; i < k[0] * k[1]; ++i) {
+      Value part = ir::Squeeze(ir::SliceAxis(patches, 2, i, i + 1), {2});
+      std::vector<ir::PadAxis> padding{{}, {}};
+      for (int axis = 0; axis < 2; ++axis) {  // negative: cut off
+        const int64_t at = (axis == 0 ? i / k[1] : i % k[1]) * d[axis] - p[axis];
+        const int64_t end = at + (in[axis] - 1) * s[axis] + 1;
+        padding.push_back({at, size[axis] - end, s[axis] - 1});
+      }
+      part = ir::Pad(part, 0, padding);
+      sum = i == 0 ? part : sum + part;
+    }
+    return sum;
+  });
+}
+
+Tensor channel_shuffle(const Tensor& x, int64_t groups, SourceLocation where) {
+  if (!x.defined() || x.dim() < 3 || groups <= 0 || x.size(1) % groups != 0) {
+    return FailOp("channel_shuffle", {x},
+                  absl::StrCat("expects [N, C, ...] with channels that ", groups, " divides"),
+                  where);
+  }
+  return Record("channel_shuffle", {x}, where, [&](const Values& in) {
+    const Shape& shape = in[0].shape();
+    const Value split = ir::Reshape(in[0], {shape.dim(0), groups, shape.dim(1) / groups, -1});
+    return ir::Reshape(ir::Transpose(split, {0, 2, 1, 3}), shape);
   });
 }
 

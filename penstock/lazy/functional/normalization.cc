@@ -73,6 +73,20 @@ Value ScaledAndShifted(Value y, Value weight, Value bias, const Shape& shape, DT
   return ir::Convert(y, dtype);
 }
 
+// Distance of 1 to the next number of a float type.
+double EpsilonOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return 0x1p-52;
+    case DType::kF16:
+      return 0x1p-10;
+    case DType::kBF16:
+      return 0x1p-7;
+    default:
+      return 0x1p-23;
+  }
+}
+
 void UpdateRunning(Tensor running, const Tensor& batch, double momentum, double factor,
                    SourceLocation where) {
   if (!running.defined()) return;
@@ -148,6 +162,32 @@ Tensor layer_norm(const Tensor& given, const Sizes& normalized_shape, const Tens
     for (int64_t i = in[0].rank() - count; i < in[0].rank(); ++i) axes.push_back(i);
     return ScaledAndShifted(Standardized(in[0], axes, eps), inputs.At(in, 1), inputs.At(in, 2),
                             shape, in[0].dtype());
+  });
+}
+
+Tensor rms_norm(const Tensor& x, const Sizes& normalized_shape, const Tensor& weight,
+                std::optional<double> eps, SourceLocation where) {
+  constexpr char kName[] = "rms_norm";
+  Tensors inputs{x};
+  if (weight.defined()) inputs.push_back(weight);
+  const auto count = static_cast<int64_t>(normalized_shape.size());
+  bool fits = x.defined() && base::IsFloat(x.dtype()) && count > 0 && count <= x.dim();
+  for (int64_t i = 0; fits && i < count; ++i) fits = x.size(i - count) == normalized_shape[i];
+  fits = fits && (!weight.defined() || weight.sizes() == Shape(normalized_shape.values()));
+  if (!fits) {
+    return FailOp(kName, inputs,
+                  absl::StrCat("expects floats whose last dims are ", normalized_shape.ToString(),
+                               ", and a weight of this shape"),
+                  where);
+  }
+  return Record(kName, inputs, where, [&](const Values& in) {
+    ir::Axes axes;
+    for (int64_t i = in[0].rank() - count; i < in[0].rank(); ++i) axes.push_back(i);
+    const Value wide = Widened(in[0]);
+    const double least = eps.value_or(EpsilonOf(in[0].dtype()));
+    Value y = wide * ir::Rsqrt(ir::ReduceMean(ir::Square(wide), axes, true) + least);
+    if (in.size() > 1) y = y * ir::Convert(in[1], y.dtype());
+    return ir::Convert(y, in[0].dtype());
   });
 }
 

@@ -246,6 +246,17 @@ Tensor avg_pool2d(const Tensor& x, const Sizes& kernel_size, const AvgPoolOption
                   SourceLocation where) {
   return AvgPool("avg_pool2d", 2, x, kernel_size, options, where);
 }
+Tensor max_pool3d(const Tensor& x, const Sizes& kernel_size, const MaxPoolOptions& options,
+                  SourceLocation where) {
+  return MaxPool("max_pool3d", 3, x, kernel_size, options, where);
+}
+Tensor avg_pool3d(const Tensor& x, const Sizes& kernel_size, const AvgPoolOptions& options,
+                  SourceLocation where) {
+  return AvgPool("avg_pool3d", 3, x, kernel_size, options, where);
+}
+Tensor adaptive_avg_pool3d(const Tensor& x, const Sizes& output_size, SourceLocation where) {
+  return Adaptive("adaptive_avg_pool3d", 3, x, output_size, where, MeanOver);
+}
 Tensor adaptive_avg_pool1d(const Tensor& x, const Sizes& output_size, SourceLocation where) {
   return Adaptive("adaptive_avg_pool1d", 1, x, output_size, where, MeanOver);
 }

@@ -16,8 +16,15 @@ const AnyModule& NoModule() {
 }  // namespace
 
 Tensor AnyModule::operator()(const Tensor& x, SourceLocation where) const {
-  if (forward_ != nullptr && module_ != nullptr) return forward_(x, where);
-  return FailOp("forward", {x}, "the module has no forward(Tensor)", where);
+  if (forward_ == nullptr || module_ == nullptr) {
+    return FailOp("forward", {x}, "the module has no forward(Tensor)", where);
+  }
+  if (!module_->has_forward_hooks()) return forward_(x, where);
+  Tensor given = x;
+  module_->RunForwardPreHooks({&given});
+  Tensor made = forward_(given, where);
+  module_->RunForwardHooks({&given}, {&made});
+  return made;
 }
 
 ModuleListImpl::ModuleListImpl(std::initializer_list<AnyModule> modules) {
@@ -48,6 +55,20 @@ const AnyModule& ModuleListImpl::operator[](absl::string_view name) const {
   }
   FailThread(absl::InvalidArgumentError(absl::StrCat("there is no module named \"", name, "\"")));
   return NoModule();
+}
+
+ParameterListImpl::ParameterListImpl(const Tensors& parameters) { extend(parameters); }
+void ParameterListImpl::append(const Tensor& parameter) {
+  list_.push_back(register_parameter(absl::StrCat(list_.size()), parameter));
+}
+void ParameterListImpl::extend(const Tensors& parameters) {
+  for (const Tensor& parameter : parameters) append(parameter);
+}
+Tensor ParameterListImpl::operator[](size_t i) const {
+  if (i < list_.size()) return list_[i];
+  FailThread(absl::InvalidArgumentError(
+      absl::StrCat("there is no parameter ", i, " in a list of ", list_.size())));
+  return Tensor();
 }
 
 Tensor SequentialImpl::forward(Tensor x, SourceLocation where) {

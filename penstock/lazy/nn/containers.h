@@ -1,4 +1,4 @@
-// Sequential, ModuleList, ModuleDict.
+// Sequential, ModuleList, ModuleDict, ParameterList.
 //
 //   auto model = nn::Sequential({nn::Linear(4, 16), nn::ReLU(), nn::Linear(16, 3)});
 //   auto named = nn::Sequential({{"hidden", nn::Linear(4, 16)}, {"out", nn::Linear(16, 3)}});
@@ -50,6 +50,11 @@ class ModuleListImpl : public Module {
   ModuleListImpl(std::initializer_list<NamedModule> modules);
   void push_back(const AnyModule& module);
   void push_back(const std::string& name, const AnyModule& module);
+  void append(const AnyModule& module) { push_back(module); }
+  template <typename List>
+  void extend(const List& modules) {
+    for (const auto& module : modules) push_back(module);
+  }
   size_t size() const { return list_.size(); }
   // The module at that place (from the front) or of that name; an error of the thread and an empty
   // one if there is none.
@@ -76,6 +81,31 @@ class ModuleDict : public ModuleHolder<ModuleListImpl> {
   explicit ModuleDict(std::initializer_list<NamedModule> modules)
       : ModuleHolder(std::make_shared<ModuleListImpl>(modules)) {}
   const AnyModule& operator[](absl::string_view name) const { return (**this)[name]; }
+};
+
+// Parameters under their places, "0", "1", ...
+class ParameterListImpl : public Module {
+ public:
+  ParameterListImpl(const Tensors& parameters = {});
+  void append(const Tensor& parameter);
+  void extend(const Tensors& parameters);
+  size_t size() const { return list_.size(); }
+  // An error of the thread and an undefined tensor if there is none at that place.
+  Tensor operator[](size_t i) const;
+  auto begin() const { return list_.begin(); }
+  auto end() const { return list_.end(); }
+
+ private:
+  Tensors list_;
+};
+class ParameterList : public ModuleHolder<ParameterListImpl> {
+ public:
+  using ModuleHolder::ModuleHolder;
+  explicit ParameterList(const Tensors& parameters = {})
+      : ModuleHolder(std::make_shared<ParameterListImpl>(parameters)) {}
+  Tensor operator[](size_t i) const { return (**this)[i]; }
+  auto begin() const { return (**this).begin(); }
+  auto end() const { return (**this).end(); }
 };
 
 class SequentialImpl : public ModuleListImpl {

@@ -123,6 +123,18 @@ AvgPool2d::AvgPool2d(const Sizes& kernel_size, const F::AvgPoolOptions& options)
     : FunctionHolder([=](const Tensor& x, bool, SourceLocation where) {
         return F::avg_pool2d(x, kernel_size, options, where);
       }) {}
+MaxPool3d::MaxPool3d(const Sizes& kernel_size, const F::MaxPoolOptions& options)
+    : FunctionHolder([=](const Tensor& x, bool, SourceLocation where) {
+        return F::max_pool3d(x, kernel_size, options, where);
+      }) {}
+AvgPool3d::AvgPool3d(const Sizes& kernel_size, const F::AvgPoolOptions& options)
+    : FunctionHolder([=](const Tensor& x, bool, SourceLocation where) {
+        return F::avg_pool3d(x, kernel_size, options, where);
+      }) {}
+AdaptiveAvgPool3d::AdaptiveAvgPool3d(const Sizes& output_size)
+    : FunctionHolder([=](const Tensor& x, bool, SourceLocation where) {
+        return F::adaptive_avg_pool3d(x, output_size, where);
+      }) {}
 AdaptiveAvgPool1d::AdaptiveAvgPool1d(const Sizes& output_size)
     : FunctionHolder([=](const Tensor& x, bool, SourceLocation where) {
         return F::adaptive_avg_pool1d(x, output_size, where);
@@ -155,6 +167,10 @@ Dropout2d::Dropout2d(double p)
     : FunctionHolder([=](const Tensor& x, bool training, SourceLocation where) {
         return F::dropout2d(x, p, training, where);
       }) {}
+Dropout3d::Dropout3d(double p)
+    : FunctionHolder([=](const Tensor& x, bool training, SourceLocation where) {
+        return F::dropout3d(x, p, training, where);
+      }) {}
 AlphaDropout::AlphaDropout(double p)
     : FunctionHolder([=](const Tensor& x, bool training, SourceLocation where) {
         return F::alpha_dropout(x, p, training, where);
@@ -175,6 +191,20 @@ ReplicationPad2d::ReplicationPad2d(const Sizes& padding)
     : FunctionHolder([=](const Tensor& x, bool, SourceLocation where) {
         return F::pad(x, FourSizes(padding), "replicate", 0, where);
       }) {}
+ConstantPad1d::ConstantPad1d(const Sizes& padding, double value)
+    : FunctionHolder([=](const Tensor& x, bool, SourceLocation where) {
+        return F::pad(x, padding.size() == 1 ? Sizes(padding.Each(2)) : padding, "constant", value,
+                      where);
+      }) {}
+ReflectionPad1d::ReflectionPad1d(const Sizes& padding)
+    : FunctionHolder([=](const Tensor& x, bool, SourceLocation where) {
+        return F::pad(x, padding.size() == 1 ? Sizes(padding.Each(2)) : padding, "reflect", 0,
+                      where);
+      }) {}
+ChannelShuffle::ChannelShuffle(int64_t groups)
+    : FunctionHolder([=](const Tensor& x, bool, SourceLocation where) {
+        return F::channel_shuffle(x, groups, where);
+      }) {}
 PixelShuffle::PixelShuffle(int64_t upscale_factor)
     : FunctionHolder([=](const Tensor& x, bool, SourceLocation where) {
         return F::pixel_shuffle(x, upscale_factor, where);
@@ -192,12 +222,17 @@ Unfold::Unfold(const Sizes& kernel_size, const F::UnfoldOptions& options)
         return F::unfold(x, kernel_size, options, where);
       }) {}
 
+Fold::Fold(const Sizes& output_size, const Sizes& kernel_size, const F::UnfoldOptions& options)
+    : FunctionHolder([=](const Tensor& x, bool, SourceLocation where) {
+        return F::fold(x, output_size, kernel_size, options, where);
+      }) {}
+
 // ---- Losses ----
 
 LossHolder::LossHolder(LossModule::Function function)
     : ModuleHolder(std::make_shared<LossModule>(std::move(function))) {}
 Tensor LossHolder::operator()(const Tensor& x, const Tensor& target, SourceLocation where) const {
-  return ptr()->forward(x, target, where);
+  return internal::CallForward(*ptr(), x, target, where);
 }
 
 CrossEntropyLoss::CrossEntropyLoss(const F::CrossEntropyOptions& options)
@@ -248,5 +283,52 @@ CosineSimilarity::CosineSimilarity(int64_t dim, double eps)
     : LossHolder([=](const Tensor& x, const Tensor& y, SourceLocation where) {
         return F::cosine_similarity(x, y, dim, eps, where);
       }) {}
+
+PairwiseDistance::PairwiseDistance(double p, double eps, bool keepdim)
+    : LossHolder([=](const Tensor& x, const Tensor& y, SourceLocation where) {
+        return F::pairwise_distance(x, y, p, eps, keepdim, where);
+      }) {}
+MultiMarginLoss::MultiMarginLoss(const F::MultiMarginOptions& options)
+    : LossHolder([=](const Tensor& x, const Tensor& y, SourceLocation where) {
+        return F::multi_margin_loss(x, y, options, where);
+      }) {}
+MultiLabelSoftMarginLoss::MultiLabelSoftMarginLoss(const Tensor& weight,
+                                                   const std::string& reduction)
+    : LossHolder([=](const Tensor& x, const Tensor& y, SourceLocation where) {
+        return F::multilabel_soft_margin_loss(x, y, weight, reduction, where);
+      }) {}
+PoissonNLLLoss::PoissonNLLLoss(const F::PoissonNllOptions& options)
+    : LossHolder([=](const Tensor& x, const Tensor& y, SourceLocation where) {
+        return F::poisson_nll_loss(x, y, options, where);
+      }) {}
+
+TripleLossHolder::TripleLossHolder(TripleLossModule::Function function)
+    : ModuleHolder(std::make_shared<TripleLossModule>(std::move(function))) {}
+Tensor TripleLossHolder::operator()(const Tensor& a, const Tensor& b, const Tensor& c,
+                                    SourceLocation where) const {
+  return internal::CallForward(*ptr(), a, b, c, where);
+}
+
+MarginRankingLoss::MarginRankingLoss(double margin, const std::string& reduction)
+    : TripleLossHolder(
+          [=](const Tensor& a, const Tensor& b, const Tensor& y, SourceLocation where) {
+            return F::margin_ranking_loss(a, b, y, margin, reduction, where);
+          }) {}
+CosineEmbeddingLoss::CosineEmbeddingLoss(double margin, const std::string& reduction)
+    : TripleLossHolder(
+          [=](const Tensor& a, const Tensor& b, const Tensor& y, SourceLocation where) {
+            return F::cosine_embedding_loss(a, b, y, margin, reduction, where);
+          }) {}
+TripletMarginLoss::TripletMarginLoss(double margin, double p, double eps,
+                                     const std::string& reduction)
+    : TripleLossHolder([=](const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           SourceLocation where) {
+        return F::triplet_margin_loss(anchor, positive, negative, margin, p, eps, reduction, where);
+      }) {}
+GaussianNLLLoss::GaussianNLLLoss(const F::GaussianNllOptions& options)
+    : TripleLossHolder(
+          [=](const Tensor& x, const Tensor& y, const Tensor& variance, SourceLocation where) {
+            return F::gaussian_nll_loss(x, y, variance, options, where);
+          }) {}
 
 }  // namespace penstock::lazy::nn

@@ -71,6 +71,33 @@ Tensor LinearImpl::forward(const Tensor& x, SourceLocation where) {
   return functional::linear(x, weight, bias, where);
 }
 
+BilinearImpl::BilinearImpl(int64_t in1_features, int64_t in2_features, int64_t out_features,
+                           const LinearOptions& options) {
+  if (!AllPositive("Bilinear", {in1_features, in2_features, out_features})) return;
+  weight = register_parameter(
+      "weight", FanInUniform({out_features, in1_features, in2_features}, in1_features));
+  if (options.bias) bias = register_parameter("bias", FanInUniform({out_features}, in1_features));
+}
+Tensor BilinearImpl::forward(const Tensor& a, const Tensor& b, SourceLocation where) {
+  return functional::bilinear(a, b, weight, bias, where);
+}
+
+EmbeddingBagImpl::EmbeddingBagImpl(int64_t num_embeddings, int64_t embedding_dim,
+                                   const EmbeddingBagModuleOptions& options)
+    : options_(options) {
+  const Embedding rows(num_embeddings, embedding_dim, {.padding_idx = options.padding_idx});
+  weight = register_parameter("weight", rows->weight);
+}
+Tensor EmbeddingBagImpl::forward(const Tensor& x, const Tensor& offsets,
+                                 const Tensor& per_sample_weights, SourceLocation where) {
+  return functional::embedding_bag(x, weight, offsets,
+                                   {.mode = options_.mode,
+                                    .per_sample_weights = per_sample_weights,
+                                    .include_last_offset = options_.include_last_offset,
+                                    .padding_idx = options_.padding_idx},
+                                   where);
+}
+
 EmbeddingImpl::EmbeddingImpl(int64_t num_embeddings, int64_t embedding_dim,
                              const EmbeddingOptions& options)
     : padding_idx_(options.padding_idx) {
@@ -156,7 +183,7 @@ Tensor ConvTransposeImpl::forward(const Tensor& x, SourceLocation where) {
 
 BatchNormImpl::BatchNormImpl(const char* name, int64_t low_rank, int64_t high_rank,
                              int64_t num_features, const BatchNormModuleOptions& options)
-    : name_(name), low_rank_(low_rank), high_rank_(high_rank), options_(options) {
+    : options_(options), name_(name), low_rank_(low_rank), high_rank_(high_rank) {
   if (!AllPositive(name, {num_features})) return;
   if (options.affine) {
     weight = register_parameter("weight", MakeParameter(Filled({num_features}, 1)));
@@ -205,6 +232,18 @@ void BatchNormImpl::UpdateCumulative(const Tensor& x, SourceLocation where) {
                      where);
   running_var.copy_(lerp(running_var, var(x, dims, true, false, where), Operand(factor, where)),
                     where);
+}
+
+RMSNormImpl::RMSNormImpl(const Sizes& normalized_shape, const RMSNormOptions& options)
+    : shape_(normalized_shape), eps_(options.eps) {
+  if (!options.elementwise_affine) return;
+  for (int64_t size : shape_) {
+    if (!AllPositive("RMSNorm", {size})) return;
+  }
+  weight = register_parameter("weight", MakeParameter(Filled(Shape(shape_.values()), 1)));
+}
+Tensor RMSNormImpl::forward(const Tensor& x, SourceLocation where) {
+  return functional::rms_norm(x, shape_, weight, eps_, where);
 }
 
 LayerNormImpl::LayerNormImpl(const Sizes& normalized_shape, const LayerNormOptions& options)

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 #include "penstock/base/status.h"
@@ -155,6 +156,74 @@ std::vector<std::shared_ptr<Module>> Module::children() const {
   std::vector<std::shared_ptr<Module>> out;
   for (const auto& [name, module] : modules_) out.push_back(module);
   return out;
+}
+
+std::vector<std::pair<std::string, Module*>> Module::named_modules() {
+  std::vector<std::pair<std::string, Module*>> all;
+  std::set<const Module*> seen;
+  apply([&](const std::string& path, Module& module) {
+    if (seen.insert(&module).second) all.emplace_back(path, &module);
+  });
+  return all;
+}
+
+std::vector<Module*> Module::modules() {
+  std::vector<Module*> all;
+  for (const auto& [path, module] : named_modules()) all.push_back(module);
+  return all;
+}
+
+Module* Module::get_submodule(const std::string& path) {
+  Module* at = this;
+  if (path.empty()) return at;
+  for (const absl::string_view name : absl::StrSplit(path, '.')) {
+    const auto& below = at->modules_;
+    const auto found = std::find_if(below.begin(), below.end(),
+                                    [&](const auto& entry) { return entry.first == name; });
+    if (found == below.end()) {
+      FailThread(absl::NotFoundError(
+          absl::StrCat("get_submodule: there is no module \"", name, "\" of \"", path, "\"")));
+      return nullptr;
+    }
+    at = found->second.get();
+  }
+  return at;
+}
+
+// ---- Hooks ----
+
+namespace {
+
+Tensors CopiesOf(const std::vector<Tensor*>& tensors) {
+  Tensors values;
+  for (const Tensor* x : tensors) values.push_back(*x);
+  return values;
+}
+
+// What a hook returned replaces the tensors.
+void ReplaceTensors(absl::string_view name, const Tensors& returned,
+                    const std::vector<Tensor*>& tensors) {
+  if (returned.empty()) return;
+  if (returned.size() != tensors.size()) {
+    FailThread(absl::InvalidArgumentError(absl::StrCat(name, ": a hook returned ", returned.size(),
+                                                       " tensors instead of ", tensors.size())));
+    return;
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) *tensors[i] = returned[i];
+}
+
+}  // namespace
+
+void Module::RunForwardPreHooks(const std::vector<Tensor*>& args) {
+  for (const ForwardPreHook& hook : pre_hooks_.hooks()) {
+    ReplaceTensors("forward_pre_hook", hook(*this, CopiesOf(args)), args);
+  }
+}
+
+void Module::RunForwardHooks(const std::vector<Tensor*>& args, const std::vector<Tensor*>& output) {
+  for (const ForwardHook& hook : hooks_.hooks()) {
+    ReplaceTensors("forward_hook", hook(*this, CopiesOf(args), CopiesOf(output)), output);
+  }
 }
 
 void Module::apply(const std::function<void(const std::string& path, Module& module)>& fn) {

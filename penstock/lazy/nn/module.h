@@ -23,6 +23,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
+#include "penstock/lazy/hooks.h"
 #include "penstock/lazy/ops.h"
 
 namespace penstock::lazy::nn {
@@ -68,8 +70,40 @@ class Module {
   const std::vector<std::pair<std::string, std::shared_ptr<Module>>>& named_children() const {
     return modules_;
   }
+  // This module ("") and all below it, by path ("layer1.0.conv1"); shared ones once.
+  std::vector<std::pair<std::string, Module*>> named_modules();
+  std::vector<Module*> modules();
+  // The module at that path; null, and an error of the thread, if there is none.
+  Module* get_submodule(const std::string& path);
   // Calls fn(path, module) for this module (path "") and all below it.
   void apply(const std::function<void(const std::string& path, Module& module)>& fn);
+
+  // ---- Hooks: called by handles (module(x), a Sequential), not by a direct module->forward(x), as
+  // in PyTorch. `args` and `output`: the tensors among the arguments, and those of the result. A hook
+  // may return other ones of the same number, a Tensor for one, or nothing.
+  //
+  //   model->layer4->register_forward_hook(
+  //       [&](nn::Module&, const Tensors& args, const Tensors& output) { features = output[0]; });
+  using ForwardPreHook = std::function<Tensors(Module& module, const Tensors& args)>;
+  using ForwardHook =
+      std::function<Tensors(Module& module, const Tensors& args, const Tensors& output)>;
+  template <typename Hook>
+  RemovableHandle register_forward_pre_hook(Hook hook) {
+    return pre_hooks_.Add([hook = std::move(hook)](Module& module, const Tensors& args) mutable {
+      return HookResult([&] { return hook(module, args); });
+    });
+  }
+  template <typename Hook>
+  RemovableHandle register_forward_hook(Hook hook) {
+    return hooks_.Add([hook = std::move(hook)](Module& module, const Tensors& args,
+                                               const Tensors& output) mutable {
+      return HookResult([&] { return hook(module, args, output); });
+    });
+  }
+  // For those who call a forward: whether there are hooks, and calls of them, which replace tensors.
+  bool has_forward_hooks() const { return !pre_hooks_.empty() || !hooks_.empty(); }
+  void RunForwardPreHooks(const std::vector<Tensor*>& args);
+  void RunForwardHooks(const std::vector<Tensor*>& args, const std::vector<Tensor*>& output);
 
   // ---- State ----
   virtual void train(bool on = true);
@@ -103,6 +137,18 @@ class Module {
     holder.ptr();
   }
   { return holder.ptr(); }
+  template <typename Call>
+  static Tensors HookResult(const Call& call) {
+    if constexpr (std::is_void_v<decltype(call())>) {
+      call();
+      return {};
+    } else if constexpr (std::same_as<decltype(call()), Tensor>) {
+      const Tensor one = call();
+      return one.defined() ? Tensors{one} : Tensors();
+    } else {
+      return call();
+    }
+  }
   void AddModule(const std::string& name, std::shared_ptr<Module> module);
   bool CheckName(const std::string& name) const;
   void Collect(const std::string& prefix, bool recurse, bool buffers, bool persistent_only,
@@ -116,8 +162,45 @@ class Module {
   NamedTensors parameters_;
   std::vector<Buffer> buffers_;
   std::vector<std::pair<std::string, std::shared_ptr<Module>>> modules_;
+  lazy::internal::HookList<ForwardPreHook> pre_hooks_;
+  lazy::internal::HookList<ForwardHook> hooks_;
   bool training_ = true;
 };
+
+namespace internal {
+
+// The tensors of an argument or a result of forward; results that are structs of tensors have an
+// overload beside their declaration.
+inline void CollectTensors(Tensor& x, std::vector<Tensor*>& out) { out.push_back(&x); }
+inline void CollectTensors(Tensors& xs, std::vector<Tensor*>& out) {
+  for (Tensor& x : xs) out.push_back(&x);
+}
+inline void CollectTensors(std::pair<Tensor, Tensor>& xs, std::vector<Tensor*>& out) {
+  out.insert(out.end(), {&xs.first, &xs.second});
+}
+template <typename Other>
+void CollectTensors(Other&, std::vector<Tensor*>&) {}
+
+// forward of these arguments, and the module's hooks.
+template <typename Impl, typename... Args>
+auto CallForward(Impl& impl, Args&&... args) {
+  using Result = std::remove_cvref_t<decltype(impl.forward(std::forward<Args>(args)...))>;
+  if (!impl.has_forward_hooks()) return Result(impl.forward(std::forward<Args>(args)...));
+  std::tuple<std::decay_t<Args>...> own(std::forward<Args>(args)...);
+  return std::apply(
+      [&](auto&... each) {
+        std::vector<Tensor*> given, made;
+        (CollectTensors(each, given), ...);
+        impl.RunForwardPreHooks(given);
+        Result result(impl.forward(each...));
+        CollectTensors(result, made);
+        impl.RunForwardHooks(given, made);
+        return result;
+      },
+      own);
+}
+
+}  // namespace internal
 
 // Handle of a module, shared by its copies; calling it calls forward. `Linear fc{nullptr}` is
 // empty.
@@ -136,9 +219,9 @@ class ModuleHolder {
 
   auto operator()(const Tensor& x, SourceLocation where = SourceLocation::Current()) const {
     if constexpr (requires(Impl & impl) { impl.forward(x, where); }) {
-      return impl_->forward(x, where);
+      return internal::CallForward(*impl_, x, where);
     } else {
-      return impl_->forward(x);
+      return internal::CallForward(*impl_, x);
     }
   }
   // Only for arguments that forward takes: whether a handle is a std::function of others is asked
@@ -149,7 +232,8 @@ class ModuleHolder {
              impl.forward(std::forward<A>(a), std::forward<B>(b), std::forward<Args>(args)...);
            }) auto
   operator()(A&& a, B&& b, Args&&... args) const {
-    return impl_->forward(std::forward<A>(a), std::forward<B>(b), std::forward<Args>(args)...);
+    return internal::CallForward(*impl_, std::forward<A>(a), std::forward<B>(b),
+                                 std::forward<Args>(args)...);
   }
 
  private:

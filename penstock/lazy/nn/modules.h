@@ -34,6 +34,20 @@ PENSTOCK_LAZY_MODULE(Linear,
                      (int64_t in_features, int64_t out_features, const LinearOptions& options = {}),
                      (in_features, out_features, options));
 
+// x A y + b with weight A [out, in1, in2]; uniform within +-1 / sqrt(in1).
+class BilinearImpl : public Module {
+ public:
+  BilinearImpl(int64_t in1_features, int64_t in2_features, int64_t out_features,
+               const LinearOptions& options = {});
+  Tensor forward(const Tensor& a, const Tensor& b,
+                 SourceLocation where = SourceLocation::Current());
+  Tensor weight, bias;
+};
+PENSTOCK_LAZY_MODULE(Bilinear,
+                     (int64_t in1_features, int64_t in2_features, int64_t out_features,
+                      const LinearOptions& options = {}),
+                     (in1_features, in2_features, out_features, options));
+
 struct EmbeddingOptions {
   std::optional<int64_t> padding_idx = {};  // its row is zero and gets no gradient
 };
@@ -51,6 +65,31 @@ class EmbeddingImpl : public Module {
 PENSTOCK_LAZY_MODULE(Embedding,
                      (int64_t num_embeddings, int64_t embedding_dim,
                       const EmbeddingOptions& options = {}),
+                     (num_embeddings, embedding_dim, options));
+
+struct EmbeddingBagModuleOptions {
+  std::string mode = "mean";  // or "sum", "max"
+  bool include_last_offset = false;
+  std::optional<int64_t> padding_idx = {};
+};
+// functional::embedding_bag of a weight [num_embeddings, embedding_dim], standard normal.
+class EmbeddingBagImpl : public Module {
+ public:
+  EmbeddingBagImpl(int64_t num_embeddings, int64_t embedding_dim,
+                   const EmbeddingBagModuleOptions& options = {});
+  Tensor forward(const Tensor& x, SourceLocation where = SourceLocation::Current()) {
+    return forward(x, Tensor(), Tensor(), where);
+  }
+  Tensor forward(const Tensor& x, const Tensor& offsets, const Tensor& per_sample_weights = {},
+                 SourceLocation where = SourceLocation::Current());
+  Tensor weight;
+
+ private:
+  const EmbeddingBagModuleOptions options_;
+};
+PENSTOCK_LAZY_MODULE(EmbeddingBag,
+                     (int64_t num_embeddings, int64_t embedding_dim,
+                      const EmbeddingBagModuleOptions& options = {}),
                      (num_embeddings, embedding_dim, options));
 
 // ---- Convolutions: weight [out, in / groups, ...], initialized as Linear's ----
@@ -135,12 +174,14 @@ class BatchNormImpl : public Module {
   Tensor forward(const Tensor& x, SourceLocation where = SourceLocation::Current());
   Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
+ protected:
+  const BatchNormModuleOptions options_;
+
  private:
   void UpdateCumulative(const Tensor& x, SourceLocation where);
 
   const char* const name_;
   const int64_t low_rank_, high_rank_;
-  const BatchNormModuleOptions options_;
 };
 using BatchNorm1dImpl = BatchNormImpl;
 using BatchNorm2dImpl = BatchNormImpl;
@@ -154,6 +195,39 @@ PENSTOCK_LAZY_MODULE(BatchNorm2d,
 PENSTOCK_LAZY_MODULE(BatchNorm3d,
                      (int64_t num_features, const BatchNormModuleOptions& options = {}),
                      ("BatchNorm3d", 5, 5, num_features, options));
+
+// BatchNorm of 2 to 5 dims with the statistics of the batches of all replicas (xmp::spawn), which
+// have equal sizes and must all call it. Members of a network are declared with it: there is no
+// convert_sync_batchnorm.
+class SyncBatchNormImpl : public BatchNormImpl {
+ public:
+  explicit SyncBatchNormImpl(int64_t num_features, const BatchNormModuleOptions& options = {})
+      : BatchNormImpl("SyncBatchNorm", 2, 5, num_features, options) {}
+  Tensor forward(const Tensor& x, SourceLocation where = SourceLocation::Current());
+
+ private:
+  void UpdateRunning(const Tensor& mean, const Tensor& variance, SourceLocation where);
+};
+PENSTOCK_LAZY_MODULE(SyncBatchNorm,
+                     (int64_t num_features, const BatchNormModuleOptions& options = {}),
+                     (num_features, options));
+
+struct RMSNormOptions {
+  std::optional<double> eps = {};  // by default the type's machine epsilon
+  bool elementwise_affine = true;
+};
+class RMSNormImpl : public Module {
+ public:
+  explicit RMSNormImpl(const Sizes& normalized_shape, const RMSNormOptions& options = {});
+  Tensor forward(const Tensor& x, SourceLocation where = SourceLocation::Current());
+  Tensor weight;
+
+ private:
+  const Sizes shape_;
+  const std::optional<double> eps_;
+};
+PENSTOCK_LAZY_MODULE(RMSNorm, (const Sizes& normalized_shape, const RMSNormOptions& options = {}),
+                     (normalized_shape, options));
 
 struct LayerNormOptions {
   double eps = 1e-5;
@@ -290,6 +364,11 @@ PENSTOCK_LAZY_FUNCTION(AvgPool1d,
                        (const Sizes& kernel_size, const functional::AvgPoolOptions& options = {}));
 PENSTOCK_LAZY_FUNCTION(AvgPool2d,
                        (const Sizes& kernel_size, const functional::AvgPoolOptions& options = {}));
+PENSTOCK_LAZY_FUNCTION(MaxPool3d,
+                       (const Sizes& kernel_size, const functional::MaxPoolOptions& options = {}));
+PENSTOCK_LAZY_FUNCTION(AvgPool3d,
+                       (const Sizes& kernel_size, const functional::AvgPoolOptions& options = {}));
+PENSTOCK_LAZY_FUNCTION(AdaptiveAvgPool3d, (const Sizes& output_size));
 PENSTOCK_LAZY_FUNCTION(AdaptiveAvgPool1d, (const Sizes& output_size));
 PENSTOCK_LAZY_FUNCTION(AdaptiveAvgPool2d, (const Sizes& output_size));
 PENSTOCK_LAZY_FUNCTION(AdaptiveMaxPool1d, (const Sizes& output_size));
@@ -300,17 +379,24 @@ PENSTOCK_LAZY_FUNCTION(LocalResponseNorm,
 PENSTOCK_LAZY_FUNCTION(Dropout, (double p = 0.5));
 PENSTOCK_LAZY_FUNCTION(Dropout1d, (double p = 0.5));
 PENSTOCK_LAZY_FUNCTION(Dropout2d, (double p = 0.5));
+PENSTOCK_LAZY_FUNCTION(Dropout3d, (double p = 0.5));
 PENSTOCK_LAZY_FUNCTION(AlphaDropout, (double p = 0.5));
 
 PENSTOCK_LAZY_FUNCTION(ZeroPad2d, (const Sizes& padding));  // one number, or left right top bottom
 PENSTOCK_LAZY_FUNCTION(ConstantPad2d, (const Sizes& padding, double value));
 PENSTOCK_LAZY_FUNCTION(ReflectionPad2d, (const Sizes& padding));
 PENSTOCK_LAZY_FUNCTION(ReplicationPad2d, (const Sizes& padding));
+PENSTOCK_LAZY_FUNCTION(ConstantPad1d, (const Sizes& padding, double value));  // or left right
+PENSTOCK_LAZY_FUNCTION(ReflectionPad1d, (const Sizes& padding));
+PENSTOCK_LAZY_FUNCTION(ChannelShuffle, (int64_t groups));
 PENSTOCK_LAZY_FUNCTION(PixelShuffle, (int64_t upscale_factor));
 PENSTOCK_LAZY_FUNCTION(PixelUnshuffle, (int64_t downscale_factor));
 PENSTOCK_LAZY_FUNCTION(Upsample, (const functional::InterpolateOptions& options));
 PENSTOCK_LAZY_FUNCTION(Unfold,
                        (const Sizes& kernel_size, const functional::UnfoldOptions& options = {}));
+
+PENSTOCK_LAZY_FUNCTION(Fold, (const Sizes& output_size, const Sizes& kernel_size,
+                              const functional::UnfoldOptions& options = {}));
 
 // ---- Losses: criterion(input, target) ----
 
@@ -353,5 +439,64 @@ PENSTOCK_LAZY_LOSS(KLDivLoss, (const std::string& reduction = "mean", bool log_t
 PENSTOCK_LAZY_LOSS(SoftMarginLoss, (const std::string& reduction = "mean"));
 PENSTOCK_LAZY_LOSS(HingeEmbeddingLoss, (double margin = 1, const std::string& reduction = "mean"));
 PENSTOCK_LAZY_LOSS(CosineSimilarity, (int64_t dim = 1, double eps = 1e-8));
+PENSTOCK_LAZY_LOSS(PairwiseDistance, (double p = 2, double eps = 1e-6, bool keepdim = false));
+PENSTOCK_LAZY_LOSS(MultiMarginLoss, (const functional::MultiMarginOptions& options = {}));
+PENSTOCK_LAZY_LOSS(MultiLabelSoftMarginLoss,
+                   (const Tensor& weight = {}, const std::string& reduction = "mean"));
+PENSTOCK_LAZY_LOSS(PoissonNLLLoss, (const functional::PoissonNllOptions& options = {}));
+
+// ---- Losses of three tensors ----
+
+class TripleLossModule : public Module {
+ public:
+  using Function = std::function<Tensor(const Tensor& a, const Tensor& b, const Tensor& c,
+                                        SourceLocation where)>;
+  explicit TripleLossModule(Function function) : function_(std::move(function)) {}
+  Tensor forward(const Tensor& a, const Tensor& b, const Tensor& c,
+                 SourceLocation where = SourceLocation::Current()) {
+    return function_(a, b, c, where);
+  }
+
+ private:
+  const Function function_;
+};
+class TripleLossHolder : public ModuleHolder<TripleLossModule> {
+ public:
+  using ModuleHolder::ModuleHolder;
+  explicit TripleLossHolder(TripleLossModule::Function function);
+  Tensor operator()(const Tensor& a, const Tensor& b, const Tensor& c,
+                    SourceLocation where = SourceLocation::Current()) const;
+};
+#define PENSTOCK_LAZY_TRIPLE_LOSS(Name, parameters) \
+  class Name : public TripleLossHolder {            \
+   public:                                          \
+    using TripleLossHolder::TripleLossHolder;       \
+    explicit Name parameters;                       \
+  }
+
+// criterion(x1, x2, y), y 1 or -1.
+PENSTOCK_LAZY_TRIPLE_LOSS(MarginRankingLoss,
+                          (double margin = 0, const std::string& reduction = "mean"));
+PENSTOCK_LAZY_TRIPLE_LOSS(CosineEmbeddingLoss,
+                          (double margin = 0, const std::string& reduction = "mean"));
+// criterion(anchor, positive, negative).
+PENSTOCK_LAZY_TRIPLE_LOSS(TripletMarginLoss, (double margin = 1, double p = 2, double eps = 1e-6,
+                                              const std::string& reduction = "mean"));
+// criterion(input, target, variance).
+PENSTOCK_LAZY_TRIPLE_LOSS(GaussianNLLLoss, (const functional::GaussianNllOptions& options = {}));
+
+// criterion(log_probs, targets, input_lengths, target_lengths): functional::ctc_loss.
+class CTCLossImpl : public Module {
+ public:
+  explicit CTCLossImpl(const functional::CtcLossOptions& options = {}) : options_(options) {}
+  Tensor forward(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                 const Tensor& target_lengths, SourceLocation where = SourceLocation::Current()) {
+    return functional::ctc_loss(log_probs, targets, input_lengths, target_lengths, options_, where);
+  }
+
+ private:
+  const functional::CtcLossOptions options_;
+};
+PENSTOCK_LAZY_MODULE(CTCLoss, (const functional::CtcLossOptions& options = {}), (options));
 
 }  // namespace penstock::lazy::nn

@@ -184,4 +184,90 @@ RecurrentOutput RecurrentImpl::forward(const Tensor& given, const Tensor& h0, co
   return out;
 }
 
+// ---- Cells ----
+
+RNNCell::RNNCell(int64_t input_size, int64_t hidden_size, const CellOptions& options,
+                 const std::string& nonlinearity)
+    : ModuleHolder(std::make_shared<RNNCellImpl>(nonlinearity == "relu" ? Cell::kRelu : Cell::kTanh,
+                                                 input_size, hidden_size, options)) {
+  if (nonlinearity != "relu" && nonlinearity != "tanh") {
+    FailThread(absl::InvalidArgumentError(absl::StrCat(
+        "RNNCell: nonlinearity must be \"tanh\" or \"relu\", got \"", nonlinearity, "\"")));
+  }
+}
+
+RNNCellImpl::RNNCellImpl(Cell cell, int64_t input_size, int64_t hidden_size,
+                         const CellOptions& options)
+    : cell_(cell), input_size_(input_size), hidden_size_(hidden_size) {
+  if (input_size <= 0 || hidden_size <= 0) {
+    FailThread(absl::InvalidArgumentError(absl::StrCat(
+        "a recurrent cell expects sizes above 0, got ", input_size, " and ", hidden_size)));
+    return;
+  }
+  const double bound = 1 / std::sqrt(static_cast<double>(hidden_size));
+  const int64_t rows = GatesOf(cell) * hidden_size;
+  const auto parameter = [&](const char* name, const Shape& shape) {
+    return register_parameter(name, MakeParameter(internal::UniformValues(shape, -bound, bound)));
+  };
+  weight_ih_ = parameter("weight_ih", {rows, input_size});
+  weight_hh_ = parameter("weight_hh", {rows, hidden_size});
+  if (!options.bias) return;
+  bias_ih_ = parameter("bias_ih", {rows});
+  bias_hh_ = parameter("bias_hh", {rows});
+}
+
+Tensors RNNCellImpl::Step(const Tensor& x, const Tensors& states, SourceLocation where) {
+  const bool batched = x.dim() == 2;
+  if (!x.defined() || x.dim() < 1 || x.dim() > 2 || x.size(-1) != input_size_) {
+    FailOp("recurrent_cell", {x},
+           absl::StrCat("expects [N, ", input_size_, "] or [", input_size_, "]"), where);
+    return {};
+  }
+  Tensors inputs{x, weight_ih_, weight_hh_};
+  if (bias_ih_.defined()) inputs.insert(inputs.end(), {bias_ih_, bias_hh_});
+  const size_t first = inputs.size();
+  const Sizes shape = batched ? Sizes{x.size(0), hidden_size_} : Sizes{hidden_size_};
+  for (const Tensor& state : states) {
+    if (state.defined() && state.sizes() != Shape(shape.values())) {
+      FailOp("recurrent_cell", {x, state}, absl::StrCat("expects states ", shape.ToString()),
+             where);
+      return {};
+    }
+    inputs.push_back(
+        state.defined() ? state : zeros(shape, {.dtype = x.dtype(), .device = x.device()}, where));
+  }
+  for (Tensor& input : inputs) input = lazy::internal::Cast("recurrent", input);
+  return RecordAll("recurrent_cell", inputs, where, [&](const Values& in) -> Values {
+    const auto rows = [&](Value v) { return batched ? v : ir::ExpandDims(v, 0); };
+    Values now;
+    for (size_t i = first; i < in.size(); ++i) now.push_back(rows(in[i]));
+    Value from_x = TimesTransposed(rows(in[0]), in[1]), from_h = TimesTransposed(now[0], in[2]);
+    if (first > 3) {
+      from_x = from_x + in[3];
+      from_h = from_h + in[4];
+    }
+    Values next = NextStates(cell_, from_x, from_h, now);
+    for (Value& state : next) {
+      if (!batched) state = ir::Squeeze(state, {0});
+    }
+    return next;
+  });
+}
+
+Tensor RNNCellImpl::forward(const Tensor& x, const Tensor& h, SourceLocation where) {
+  const Tensors next = Step(x, {h}, where);
+  return next.empty() ? Tensor() : next[0];
+}
+
+std::pair<Tensor, Tensor> LSTMCellImpl::forward(const Tensor& x, const Tensor& h, const Tensor& c,
+                                                SourceLocation where) {
+  if (h.defined() != c.defined()) {
+    FailOp("recurrent_cell", {x}, "expects both states, h and c, or none", where);
+    return {};
+  }
+  const Tensors next = Step(x, {h, c}, where);
+  if (next.size() != 2) return {};
+  return {next[0], next[1]};
+}
+
 }  // namespace penstock::lazy::nn

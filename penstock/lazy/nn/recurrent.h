@@ -1,4 +1,4 @@
-// RNN, LSTM, GRU: loops over the steps of sequences.
+// RNN, LSTM, GRU: loops over the steps of sequences, and their cells: one step.
 //
 //   nn::LSTM lstm(32, 64, {.num_layers = 2, .batch_first = true, .bidirectional = true});
 //   auto [y, h, c] = lstm(x);          // x [N, T, 32]; y [N, T, 128]; h, c [2 * 2, N, 64]
@@ -9,6 +9,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "penstock/lazy/nn/module.h"
 
@@ -25,6 +26,9 @@ struct RecurrentOutput {
   Tensor output;    // [T, N, directions * hidden], or [N, T, ...] with batch_first
   Tensor h_n, c_n;  // [directions * layers, N, hidden]; c_n of an LSTM only
 };
+inline void CollectTensors(RecurrentOutput& made, std::vector<Tensor*>& out) {
+  out.insert(out.end(), {&made.output, &made.h_n, &made.c_n});
+}
 
 class RecurrentImpl : public Module {
  public:
@@ -74,5 +78,61 @@ class GRU : public ModuleHolder<RecurrentImpl> {
       : ModuleHolder(std::make_shared<RecurrentImpl>(RecurrentImpl::Cell::kGru, input_size,
                                                      hidden_size, options)) {}
 };
+
+// ---- Cells: one step, of x [N, in] or [in] and states [N, hidden] or [hidden] (default zeros).
+// weight_ih, weight_hh, bias_ih, bias_hh as above ----
+struct CellOptions {
+  bool bias = true;
+};
+
+// h' = cell(x, h).
+class RNNCellImpl : public Module {
+ public:
+  RNNCellImpl(RecurrentImpl::Cell cell, int64_t input_size, int64_t hidden_size,
+              const CellOptions& options);
+  Tensor forward(const Tensor& x, SourceLocation where = SourceLocation::Current()) {
+    return forward(x, Tensor(), where);
+  }
+  Tensor forward(const Tensor& x, const Tensor& h,
+                 SourceLocation where = SourceLocation::Current());
+
+ protected:
+  // The next states; empty after an error.
+  Tensors Step(const Tensor& x, const Tensors& states, SourceLocation where);
+
+ private:
+  const RecurrentImpl::Cell cell_;
+  const int64_t input_size_, hidden_size_;
+  Tensor weight_ih_, weight_hh_, bias_ih_, bias_hh_;
+};
+class RNNCell : public ModuleHolder<RNNCellImpl> {
+ public:
+  using ModuleHolder::ModuleHolder;
+  RNNCell(int64_t input_size, int64_t hidden_size, const CellOptions& options = {},
+          const std::string& nonlinearity = "tanh");
+};
+class GRUCell : public ModuleHolder<RNNCellImpl> {
+ public:
+  using ModuleHolder::ModuleHolder;
+  GRUCell(int64_t input_size, int64_t hidden_size, const CellOptions& options = {})
+      : ModuleHolder(std::make_shared<RNNCellImpl>(RecurrentImpl::Cell::kGru, input_size,
+                                                   hidden_size, options)) {}
+};
+
+// auto [h, c] = cell(x, h, c);
+class LSTMCellImpl : public RNNCellImpl {
+ public:
+  LSTMCellImpl(int64_t input_size, int64_t hidden_size, const CellOptions& options = {})
+      : RNNCellImpl(RecurrentImpl::Cell::kLstm, input_size, hidden_size, options) {}
+  std::pair<Tensor, Tensor> forward(const Tensor& x,
+                                    SourceLocation where = SourceLocation::Current()) {
+    return forward(x, Tensor(), Tensor(), where);
+  }
+  std::pair<Tensor, Tensor> forward(const Tensor& x, const Tensor& h, const Tensor& c,
+                                    SourceLocation where = SourceLocation::Current());
+};
+PENSTOCK_LAZY_MODULE(LSTMCell,
+                     (int64_t input_size, int64_t hidden_size, const CellOptions& options = {}),
+                     (input_size, hidden_size, options));
 
 }  // namespace penstock::lazy::nn

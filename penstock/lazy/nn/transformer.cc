@@ -209,7 +209,9 @@ TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderLayer& la
 Tensor TransformerEncoderImpl::forward(const Tensor& src, const Tensor& mask,
                                        const Tensor& src_key_padding_mask, SourceLocation where) {
   Tensor x = src;
-  for (const auto& layer : layers_) x = layer->forward(x, mask, src_key_padding_mask, where);
+  for (const auto& layer : layers_) {
+    x = internal::CallForward(*layer, x, mask, src_key_padding_mask, where);
+  }
   return norm_ ? norm_(x, where) : x;
 }
 
@@ -287,8 +289,45 @@ TransformerDecoderImpl::TransformerDecoderImpl(const TransformerDecoderLayer& la
 Tensor TransformerDecoderImpl::forward(const Tensor& tgt, const Tensor& memory,
                                        const DecoderMasks& masks, SourceLocation where) {
   Tensor x = tgt;
-  for (const auto& layer : layers_) x = layer->forward(x, memory, masks, where);
+  for (const auto& layer : layers_) x = internal::CallForward(*layer, x, memory, masks, where);
   return norm_ ? norm_(x, where) : x;
+}
+
+// ---- Transformer ----
+
+TransformerImpl::TransformerImpl(int64_t d_model, int64_t nhead,
+                                 const TransformerOptions& options) {
+  const TransformerLayerOptions layer{.dim_feedforward = options.dim_feedforward,
+                                      .dropout = options.dropout,
+                                      .activation = options.activation,
+                                      .layer_norm_eps = options.layer_norm_eps,
+                                      .batch_first = options.batch_first,
+                                      .norm_first = options.norm_first};
+  const LayerNormOptions norm{.eps = options.layer_norm_eps};
+  encoder_ = register_module(
+      "encoder", TransformerEncoder(TransformerEncoderLayer(d_model, nhead, layer),
+                                    options.num_encoder_layers, LayerNorm(d_model, norm)));
+  decoder_ = register_module(
+      "decoder", TransformerDecoder(TransformerDecoderLayer(d_model, nhead, layer),
+                                    options.num_decoder_layers, LayerNorm(d_model, norm)));
+  for (const Tensor& x : parameters()) {
+    if (x.dim() > 1) init::xavier_uniform_(x);
+  }
+}
+
+Tensor TransformerImpl::forward(const Tensor& src, const Tensor& tgt, const TransformerMasks& masks,
+                                SourceLocation where) {
+  const Tensor memory = encoder_(src, masks.src_mask, masks.src_key_padding_mask, where);
+  return decoder_(tgt, memory,
+                  DecoderMasks{.tgt_mask = masks.tgt_mask,
+                               .memory_mask = masks.memory_mask,
+                               .tgt_key_padding_mask = masks.tgt_key_padding_mask,
+                               .memory_key_padding_mask = masks.memory_key_padding_mask},
+                  where);
+}
+
+Tensor TransformerImpl::generate_square_subsequent_mask(int64_t size, const Device& device) {
+  return triu(full({size, size}, -std::numeric_limits<double>::infinity(), {.device = device}), 1);
 }
 
 }  // namespace penstock::lazy::nn

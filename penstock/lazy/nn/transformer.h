@@ -25,6 +25,9 @@ struct AttentionOutput {
   Tensor output;
   Tensor weights;  // [N, L, S], or [N, heads, L, S] if not averaged; undefined unless needed
 };
+inline void CollectTensors(AttentionOutput& made, std::vector<Tensor*>& out) {
+  out.insert(out.end(), {&made.output, &made.weights});
+}
 // in_proj_weight [3 E, E], in_proj_bias [3 E], out_proj.weight, out_proj.bias.
 class MultiheadAttentionImpl : public Module {
  public:
@@ -54,7 +57,7 @@ class MultiheadAttention : public ModuleHolder<MultiheadAttentionImpl> {
   AttentionOutput operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                              const AttentionCallOptions& options = {},
                              SourceLocation where = SourceLocation::Current()) const {
-    return ptr()->forward(query, key, value, options, where);
+    return internal::CallForward(*ptr(), query, key, value, options, where);
   }
 };
 
@@ -143,5 +146,38 @@ PENSTOCK_LAZY_MODULE(TransformerDecoder,
                      (const TransformerDecoderLayer& layer, int64_t num_layers,
                       const LayerNorm& norm = nullptr),
                      (layer, num_layers, norm));
+
+struct TransformerOptions {
+  int64_t num_encoder_layers = 6, num_decoder_layers = 6;
+  int64_t dim_feedforward = 2048;
+  double dropout = 0.1;
+  std::string activation = "relu";  // or "gelu"
+  double layer_norm_eps = 1e-5;
+  bool batch_first = false;
+  bool norm_first = false;
+};
+struct TransformerMasks {
+  Tensor src_mask = {}, tgt_mask = {}, memory_mask = {};
+  Tensor src_key_padding_mask = {}, tgt_key_padding_mask = {}, memory_key_padding_mask = {};
+};
+// An encoder and a decoder, each with a LayerNorm at its end.
+class TransformerImpl : public Module {
+ public:
+  explicit TransformerImpl(int64_t d_model = 512, int64_t nhead = 8,
+                           const TransformerOptions& options = {});
+  // src [S, N, E], tgt [T, N, E]; batch_first: [N, S, E], [N, T, E].
+  Tensor forward(const Tensor& src, const Tensor& tgt, const TransformerMasks& masks = {},
+                 SourceLocation where = SourceLocation::Current());
+  // -infinity above the diagonal, else 0: float32 [size, size].
+  static Tensor generate_square_subsequent_mask(int64_t size, const Device& device = {});
+
+ private:
+  TransformerEncoder encoder_ = nullptr;
+  TransformerDecoder decoder_ = nullptr;
+};
+PENSTOCK_LAZY_MODULE(Transformer,
+                     (int64_t d_model = 512, int64_t nhead = 8,
+                      const TransformerOptions& options = {}),
+                     (d_model, nhead, options));
 
 }  // namespace penstock::lazy::nn

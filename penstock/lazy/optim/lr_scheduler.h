@@ -66,6 +66,18 @@ class LambdaLR : public LRScheduler {
   std::function<double(int64_t)> factor_;
 };
 
+// rate = rate * factor(epoch), from epoch 1 on.
+class MultiplicativeLR : public LRScheduler {
+ public:
+  MultiplicativeLR(Optimizer& optimizer, std::function<double(int64_t epoch)> factor);
+
+ protected:
+  double Rate(size_t i, double lr) const override;
+
+ private:
+  std::function<double(int64_t)> factor_;
+};
+
 class StepLR : public LRScheduler {
  public:
   StepLR(Optimizer& optimizer, int64_t step_size, double gamma = 0.1);
@@ -202,6 +214,34 @@ class OneCycleLR : public LRScheduler {
   std::vector<Phase> phases_;
 };
 
+struct CyclicOptions {
+  int64_t step_size_up = 2000;
+  std::optional<int64_t> step_size_down = {};          // default: step_size_up
+  std::string mode = "triangular";                     // or "triangular2", "exp_range"
+  double gamma = 1;                                    // of exp_range: gamma^steps
+  std::function<double(double x)> scale_fn = nullptr;  // instead of the mode's
+  std::string scale_mode = "cycle";                    // of scale_fn's x; or "iterations"
+  // Cycles the momentum (or beta1) against the rate.
+  bool cycle_momentum = true;
+  double base_momentum = 0.8, max_momentum = 0.9;
+};
+// Smith: Cyclical learning rates for training neural networks, 2017.
+class CyclicLR : public LRScheduler {
+ public:
+  CyclicLR(Optimizer& optimizer, double base_lr, double max_lr, const CyclicOptions& options = {});
+  void step() override;
+
+ protected:
+  double Rate(size_t i, double lr) const override;
+
+ private:
+  double Share() const;  // of max_lr - base_lr at last_epoch()
+  void SetMomentum();
+
+  const double base_lr_, max_lr_;
+  CyclicOptions options_;
+};
+
 struct PlateauOptions {
   std::string mode = "min";  // or "max"
   double factor = 0.1;
@@ -247,6 +287,20 @@ class SequentialLR : public LRScheduler {
 
   std::vector<std::shared_ptr<LRScheduler>> schedulers_;
   std::vector<int64_t> milestones_;
+};
+
+// All of the schedulers, each of which changes what the ones before it made of the rate.
+class ChainedScheduler {
+ public:
+  explicit ChainedScheduler(std::vector<std::shared_ptr<LRScheduler>> schedulers);
+  void step();
+  std::vector<double> get_last_lr() const;
+  // The states of the schedulers, as "schedulers/0/last_epoch".
+  base::NamedArrays state_dict() const;
+  absl::Status load_state_dict(const base::NamedArrays& state);
+
+ private:
+  std::vector<std::shared_ptr<LRScheduler>> schedulers_;
 };
 
 }  // namespace penstock::lazy::optim::lr_scheduler
