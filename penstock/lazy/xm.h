@@ -17,6 +17,7 @@
 #include "penstock/lazy/tensor.h"
 #include "penstock/lazy/xm_collectives.h"
 #include "penstock/lazy/xm_devices.h"
+#include "penstock/lazy/xm_training.h"
 
 namespace penstock::lazy::xm {
 

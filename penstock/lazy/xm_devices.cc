@@ -1,6 +1,7 @@
 #include "penstock/lazy/xm_devices.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
 #include "penstock/lazy/xm.h"
@@ -19,6 +20,22 @@ absl::StatusOr<std::vector<std::string>> get_xla_supported_devices(const std::st
   if (!devkind.empty() && devkind != xla_device_hw(device)) return names;
   for (const runtime::Device& each : device.client()->devices()) {
     names.push_back(Device(device.client(), each.index).ToString());
+  }
+  return names;
+}
+
+absl::StatusOr<std::vector<std::string>> xla_real_devices(const std::vector<Device>& devices) {
+  std::vector<Device> all = devices;
+  if (all.empty()) {
+    PENSTOCK_ASSIGN_OR_RETURN(const Device device, xla_device());
+    for (const runtime::Device& each : device.client()->devices()) {
+      all.emplace_back(device.client(), each.index);
+    }
+  }
+  std::vector<std::string> names;
+  for (const Device& device : all) {
+    if (!device.valid()) return absl::InvalidArgumentError("xla_real_devices: an invalid device");
+    names.push_back(absl::StrCat(xla_device_hw(device), ":", device.index()));
   }
   return names;
 }

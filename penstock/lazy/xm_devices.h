@@ -18,6 +18,9 @@ std::string xla_device_hw(const Device& device);
 // one is given.
 absl::StatusOr<std::vector<std::string>> get_xla_supported_devices(const std::string& devkind = "");
 
+// Names of these devices, of all without: "CPU:0", "TPU:3".
+absl::StatusOr<std::vector<std::string>> xla_real_devices(const std::vector<Device>& devices = {});
+
 // In KiB; -1: not reported by the device.
 struct MemoryInfo {
   int64_t kb_free = -1, kb_total = -1;

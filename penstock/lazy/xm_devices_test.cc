@@ -1,5 +1,7 @@
 #include "penstock/lazy/xm_devices.h"
 
+#include <atomic>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -32,6 +34,49 @@ TEST(XmDevices, NamesKindAndMemory) {
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(xm::xla_device_hw(Device()), "");
   EXPECT_FALSE(xm::get_memory_info(Device()).ok());
+}
+
+// The formulas of torch_xla's RateTracker.
+TEST(XmTraining, RatesAreSmoothed) {
+  base::FakeClock clock;
+  xm::RateTracker tracker(0.25, &clock);
+  EXPECT_EQ(tracker.rate(), 0);
+  EXPECT_EQ(tracker.global_rate(), 0);
+  tracker.add(10);
+  tracker.add(30);
+  clock.Advance(2);
+  EXPECT_DOUBLE_EQ(tracker.rate(), 20);
+  tracker.add(40);
+  clock.Advance(1);
+  EXPECT_DOUBLE_EQ(tracker.rate(), 0.75 * 40 + 0.25 * 20);
+  EXPECT_DOUBLE_EQ(tracker.global_rate(), 80.0 / 3);
+}
+
+TEST(XmTraining, DoesOnSelectedOrdinalsAndSendsData) {
+  std::atomic<int> calls = 0;
+  const absl::Status status = xmp::spawn(
+      [&](int) -> absl::Status {
+        PENSTOCK_RETURN_IF_ERROR(xm::do_on_ordinals([&] {
+          ++calls;
+          return absl::OkStatus();
+        }));
+        const auto fail = [] { return absl::InternalError("the target failed"); };
+        const absl::Status failed = xm::do_on_ordinals(fail, {1});
+        EXPECT_EQ(failed.ok(), xm::get_ordinal() == 0) << failed;
+        PENSTOCK_ASSIGN_OR_RETURN(const Device device, xm::xla_device());
+        PENSTOCK_ASSIGN_OR_RETURN(const auto names, xm::xla_real_devices({device}));
+        EXPECT_THAT(names, ElementsAre(xm::xla_device_hw(device) + ":" +
+                                       std::to_string(xm::get_ordinal())));
+        const Tensors sent = xm::send_cpu_data_to_device(
+            {Array::Scalar(2.0f), Array::Scalar<int64_t>(xm::get_ordinal())}, device);
+        EXPECT_EQ(*sent[0].item<float>(), 2);
+        EXPECT_EQ(*sent[1].item<int64_t>(), xm::get_ordinal());
+        return absl::OkStatus();
+      },
+      {.nprocs = 2, .client = runtime::TestClient(2)});
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(xm::xla_real_devices({Device()}).ok());
 }
 
 TEST(XmDevices, UnlazyComputesTheValues) {

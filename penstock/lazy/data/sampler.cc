@@ -74,6 +74,17 @@ absl::StatusOr<std::vector<int64_t>> RandomSampler::indices() {
   return order;
 }
 
+SubsetRandomSampler::SubsetRandomSampler(std::vector<int64_t> indices,
+                                         SubsetRandomSamplerOptions options)
+    : indices_(std::move(indices)), seed_(options.seed.value_or(base::EntropySeed())) {}
+
+absl::StatusOr<std::vector<int64_t>> SubsetRandomSampler::indices() {
+  std::vector<int64_t> order = indices_;
+  base::Random random(base::MixSeeds(seed_, pass_++));
+  base::Shuffle(random, order);
+  return order;
+}
+
 WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights, int64_t num_samples,
                                              WeightedRandomSamplerOptions options)
     : weights_(std::move(weights)),

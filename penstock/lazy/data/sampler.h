@@ -84,6 +84,23 @@ class RandomSampler : public Sampler {
   uint64_t pass_ = 0;
 };
 
+struct SubsetRandomSamplerOptions {
+  std::optional<uint64_t> seed = {};  // default: from the system's entropy
+};
+// The given indices in random order, another one each pass.
+class SubsetRandomSampler : public Sampler {
+ public:
+  explicit SubsetRandomSampler(std::vector<int64_t> indices,
+                               SubsetRandomSamplerOptions options = {});
+  absl::StatusOr<std::vector<int64_t>> indices() override;
+  int64_t size() const override { return static_cast<int64_t>(indices_.size()); }
+
+ private:
+  std::vector<int64_t> indices_;
+  uint64_t seed_;
+  uint64_t pass_ = 0;
+};
+
 struct WeightedRandomSamplerOptions {
   bool replacement = true;
   std::optional<uint64_t> seed = {};

@@ -36,6 +36,18 @@ TEST(SequentialSampler, CountsUp) {
   EXPECT_FALSE(data::SequentialSampler(-1).indices().ok());
 }
 
+TEST(SubsetRandomSampler, PermutesTheGivenIndicesInEachPass) {
+  std::vector<int64_t> given = Range(50);
+  given.push_back(7);  // twice
+  data::SubsetRandomSampler sampler(given, {.seed = 3}), same(given, {.seed = 3});
+  const std::vector<int64_t> first = *sampler.indices(), second = *sampler.indices();
+  EXPECT_EQ(Sorted(first), Sorted(given));
+  EXPECT_NE(first, second);
+  EXPECT_EQ(*same.indices(), first);
+  EXPECT_EQ(sampler.size(), 51);
+  EXPECT_THAT(*data::SubsetRandomSampler({}).indices(), IsEmpty());
+}
+
 TEST(RandomSampler, PermutesInAnotherOrderInEachPass) {
   data::RandomSampler sampler(100, {.seed = 3}), same(100, {.seed = 3});
   const auto first = *sampler.indices(), second = *sampler.indices();
