@@ -27,6 +27,7 @@
 #include "penstock/lazy/nn/transformer.h"
 #include "penstock/lazy/ops.h"
 #include "penstock/lazy/optim/clip.h"
+#include "penstock/lazy/optim/grad_scaler.h"
 #include "penstock/lazy/optim/lr_scheduler.h"
 #include "penstock/lazy/optim/optimizers.h"
 #include "penstock/lazy/serialization.h"

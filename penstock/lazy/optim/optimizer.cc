@@ -164,7 +164,7 @@ Tensors Optimizer::RuntimeOptions(const Group& group, const Device& device, DTyp
   return tensors;
 }
 
-void Optimizer::step(SourceLocation where) {
+void Optimizer::step_unless(const Tensor& skip, SourceLocation where) {
   const no_grad guard;
   for (Group& group : groups_) {
     // Parameters that share a program's scalars: the step count, the type, the device.
@@ -183,11 +183,12 @@ void Optimizer::step(SourceLocation where) {
       if (is_first) together.emplace_back();
       together[place->second].push_back(param);
     }
-    for (const Tensors& params : together) StepTogether(group, params, where);
+    for (const Tensors& params : together) StepTogether(group, params, skip, where);
   }
 }
 
-void Optimizer::StepTogether(Group& group, const Tensors& params, SourceLocation where) {
+void Optimizer::StepTogether(Group& group, const Tensors& params, const Tensor& skip,
+                             SourceLocation where) {
   const Device device = params[0].device();
   const DType dtype = UpdateType(params[0].dtype());
   const bool uses_step = UsesStep(group.options);
@@ -201,13 +202,20 @@ void Optimizer::StepTogether(Group& group, const Tensors& params, SourceLocation
     const Tensors& slots = states_[param.impl().get()].slots;
     inputs.insert(inputs.end(), slots.begin(), slots.end());
   }
+  if (skip.defined()) inputs.push_back(skip);
   const Tensors results = RecordAll(name_, inputs, where, [&](const ir::Values& in) {
+    const auto unless_skipped = [&](ir::Value before, ir::Value after) {
+      return skip.defined() ? ir::Select(in.back(), before, after) : after;
+    };
     size_t next = 0;
     std::map<std::string, ir::Value> runtime;
     for (const std::string& name : group.runtime) runtime[name] = in[next++];
     ir::Value count;
     ir::Values out;
-    if (uses_step) out.push_back(count = in[next++] + 1.0);
+    if (uses_step) {
+      count = in[next] + 1.0;
+      out.push_back(unless_skipped(in[next++], count));
+    }
     for (const Tensor& param : params) {
       const size_t slots = states_[param.impl().get()].slots.size();
       const ir::Value value = ir::Convert(in[next], dtype), grad = ir::Convert(in[next + 1], dtype);
@@ -215,8 +223,11 @@ void Optimizer::StepTogether(Group& group, const Tensors& params, SourceLocation
       const ir::Values state(in.begin() + next, in.begin() + next + slots);
       next += slots;
       const Updated updated = Apply({value, grad, count, state, group.options, runtime});
-      out.push_back(ir::Convert(updated.param, param.dtype()));
-      out.insert(out.end(), updated.slots.begin(), updated.slots.end());
+      out.push_back(
+          unless_skipped(in[next - 2 - slots], ir::Convert(updated.param, param.dtype())));
+      for (size_t i = 0; i < slots; ++i) {
+        out.push_back(unless_skipped(state[i], updated.slots[i]));
+      }
     }
     return out;
   });

@@ -47,7 +47,10 @@ class Optimizer {
   void add_param_group(const ParamGroup& group);
 
   // Records the update of all parameters that have a gradient.
-  void step(SourceLocation where = SourceLocation::Current());
+  void step(SourceLocation where = SourceLocation::Current()) { step_unless(Tensor(), where); }
+  // The same, unless `skip`, a bool scalar on the parameters' device, is true (amp::GradScaler):
+  // then parameters, state and step counts stay.
+  void step_unless(const Tensor& skip, SourceLocation where = SourceLocation::Current());
   // Drops the gradients, or with set_to_none = false fills them with zeros.
   void zero_grad(bool set_to_none = true);
 
@@ -106,7 +109,7 @@ class Optimizer {
     double value;
     Tensor tensor;
   };
-  void StepTogether(Group& group, const Tensors& params, SourceLocation where);
+  void StepTogether(Group& group, const Tensors& params, const Tensor& skip, SourceLocation where);
   State MakeState(const Tensor& param, const Group& group) const;
   // Gives the state the slots that the group's options need now; slots of the same names stay.
   void FitState(State& state, const Tensor& param, const Group& group) const;

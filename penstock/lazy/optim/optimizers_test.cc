@@ -9,6 +9,7 @@
 
 #include "penstock/lazy/metrics.h"
 #include "penstock/lazy/optim/clip.h"
+#include "penstock/lazy/optim/grad_scaler.h"
 #include "penstock/lazy/optim/lr_scheduler.h"
 #include "penstock/lazy/testing/tensors.h"
 
@@ -309,6 +310,68 @@ TEST(ClipGradNorm, NormsAndNumbersThatAreNone) {
   Tensor(a).set_grad(Make({2}, {0, 0}));
   EXPECT_THAT(ValuesOf(nn::utils::clip_grad_norm_({a}, 1)), ElementsAre(0));
   EXPECT_THAT(ValuesOf(a.grad()), ElementsAre(0, 0));
+}
+
+// The steps of PyTorch's GradScaler: an infinite gradient skips a step, its state and its step
+// count, and halves the scale; two finite ones double it.
+TEST(GradScaler, SkipsStepsWithInfiniteGradients) {
+  Tensor w = Make({2}, {1, 2}, true), same = Make({2}, {1, 2}, true);
+  optim::Adam adam({w}, {.lr = 0.1}), plain({same}, {.lr = 0.1});
+  amp::GradScaler scaler({.init_scale = 1024, .growth_interval = 2});
+  const float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> factors{1, inf, 3, 0.5, 2};
+  const std::vector<double> scales{1024, 512, 512, 1024, 1024};
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const Tensor x = Make({2}, {factors[i], 1});
+    adam.zero_grad();
+    scaler.scale(sum(w * x)).backward();
+    if (i % 2 == 0) scaler.unscale_(adam);
+    scaler.step(adam);
+    scaler.update();
+    if (factors[i] != inf) {
+      plain.zero_grad();
+      sum(same * x).backward();
+      plain.step();
+    }
+    ASSERT_TRUE(xm::mark_step().ok());
+    EXPECT_EQ(*scaler.get_scale(), scales[i]) << i;
+    EXPECT_EQ(ValuesOf(w), ValuesOf(same)) << i;
+  }
+  EXPECT_EQ(*adam.state_dict()->Get("state/0/step")->Cast(DType::kF64)->values<double>().data(), 4);
+  const base::NamedArrays state = *scaler.state_dict();
+  amp::GradScaler loaded;
+  ASSERT_TRUE(loaded.load_state_dict(state).ok());
+  EXPECT_EQ(*loaded.get_scale(), 1024);
+  EXPECT_EQ(loaded.state_dict()->Get("_growth_tracker")->item<int64_t>(), 1);
+  EXPECT_FALSE(loaded.load_state_dict({}).ok());
+}
+
+TEST(GradScaler, WrongUsesAreErrors) {
+  Tensor w = Make({2}, {1, 2}, true);
+  optim::SGD sgd({w}, {.lr = 0.5});
+  amp::GradScaler scaler;
+  const auto error = [&] { return ErrorOf(w); };
+  scaler.step(sgd);
+  EXPECT_THAT(error(), HasSubstr("no parameter has a gradient"));
+  scaler.scale(sum(w)).backward();
+  scaler.unscale_(sgd);
+  scaler.unscale_(sgd);
+  EXPECT_THAT(error(), HasSubstr("already called"));
+  scaler.step(sgd);
+  EXPECT_THAT(ValuesOf(w), ElementsAre(0.5, 1.5));
+  scaler.step(sgd);
+  EXPECT_THAT(error(), HasSubstr("already called"));
+  scaler.update(8);
+  EXPECT_EQ(*scaler.get_scale(), 8);
+  scaler.update();
+  EXPECT_THAT(error(), HasSubstr("call step() first"));
+  amp::GradScaler({.growth_factor = 1});
+  EXPECT_THAT(error(), HasSubstr("growth_factor"));
+  amp::GradScaler off({.enabled = false});
+  EXPECT_EQ(off.scale(w).impl(), w.impl());
+  off.step(sgd);
+  off.update();
+  EXPECT_THAT(ValuesOf(w), ElementsAre(0, 1));
 }
 
 }  // namespace penstock::lazy::optimizers_test
