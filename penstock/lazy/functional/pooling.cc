@@ -196,19 +196,20 @@ Value MaxOver(Value x, int64_t axis, int64_t out) {
 
 Tensor Adaptive(absl::string_view name, int64_t spatial, const Tensor& x, const Sizes& output_size,
                 SourceLocation where, Value (*over)(Value x, int64_t axis, int64_t out)) {
+  constexpr int64_t kMost = 1 << 14;  // each position is an operation
   std::vector<int64_t> sizes = output_size.Each(static_cast<size_t>(spatial));
   bool valid = x.defined() && !sizes.empty() && (x.dim() == spatial + 1 || x.dim() == spatial + 2);
   for (size_t i = 0; valid && i < sizes.size(); ++i) {
     // None in PyTorch is -1 here: the input's size.
     const int64_t extent = x.size(static_cast<int64_t>(i) - spatial);
     if (sizes[i] == -1) sizes[i] = extent;
-    valid = sizes[i] > 0 && extent > 0;
+    valid = sizes[i] > 0 && sizes[i] <= kMost && extent > 0;
   }
   if (!valid) {
     return FailOp(name, {x},
                   absl::StrCat("expects ", spatial + 2, " dims (or ", spatial + 1,
                                " without the batch), and an output_size of one number, or ",
-                               spatial, ", above 0; got ", output_size.ToString()),
+                               spatial, ", from 1 to ", kMost, "; got ", output_size.ToString()),
                   where);
   }
   return Record(name, {x}, where, [&](const Values& in) {
