@@ -83,6 +83,11 @@ const Lowering& TestLowering() {
   return lowering;
 }
 
+bool Uses(dnnl::cpu_isa instructions) {
+  const int wanted = static_cast<int>(instructions);  // a bit for each extension
+  return (static_cast<int>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+}
+
 void ExpectSameWithAndWithout(const ir::Graph& graph, const Comparison& comparison) {
   ExpectSame(graph, graph, comparison);
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include <oneapi/dnnl/dnnl.hpp>
 
 #include "penstock/base/array.h"
 #include "penstock/ir/graph.h"
@@ -33,6 +34,10 @@ absl::StatusOr<std::vector<base::Array>> RunProgram(const ir::Program& program,
                                                     const std::vector<base::Array>& arguments);
 // The lowering of TestClient.
 const Lowering& TestLowering();
+
+// Whether oneDNN uses these instructions on this machine. Without avx512_core it has no products and convolutions of bf16,
+// which are left to XLA then.
+bool Uses(dnnl::cpu_isa instructions);
 
 // A CPU client with eight devices, shared by the whole process.
 runtime::Client& TestClient();
