@@ -53,7 +53,7 @@ inline bool IsWithin(const Body* body, const Body* outer) {
 struct BranchResult;  // control_flow.h
 
 // Calls `function` to build a body with these arguments. Null after an error, which the graph has
-// then; so is an exception, which leaves operations behind that no function returned.
+// then. An exception is such an error: no function returned the operations that it had added.
 const Body* BuildBody(Graph* graph, const std::string& name,
                       const std::vector<Node::Output>& arguments, SourceLocation where,
                       const std::function<BranchResult(const Tensors&)>& function);

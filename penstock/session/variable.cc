@@ -316,6 +316,12 @@ std::string VariableTable::ScopePrefix() const {
   return scopes.empty() || scopes.back().name.empty() ? "" : absl::StrCat(scopes.back().name, "/");
 }
 
+void VariableTable::ForgetCountsWithin() {
+  absl::erase_if(scope_counts, [inside = ScopePrefix()](const auto& entry) {
+    return absl::StartsWith(entry.first, inside);
+  });
+}
+
 VariableScope::VariableScope(absl::string_view name, Reuse reuse, Initializer initializer) {
   Graph* const graph = Graph::Default();
   if (graph == nullptr) return;
@@ -363,9 +369,7 @@ VariableScope::~VariableScope() {
   if (state_ == nullptr) return;
   VariableTable& table = TableOf(state_->graph);
   if (state_->names.has_value()) {
-    absl::erase_if(table.scope_counts, [inside = table.ScopePrefix()](const auto& entry) {
-      return absl::StartsWith(entry.first, inside);
-    });
+    table.ForgetCountsWithin();
   } else {
     table.scope_counts = std::move(state_->outer_counts);
   }

@@ -26,6 +26,8 @@ struct VariableTable {
   std::vector<Scope> scopes;
   // "<scope>/" of the innermost scope; empty at the top level.
   std::string ScopePrefix() const;
+  // Forgets how often scopes within the innermost one were entered.
+  void ForgetCountsWithin();
   // The line of GetVariable, for errors of the initializer that it calls.
   SourceLocation initializer_where;
   // How often a scope was entered since the one around it was, by full name.

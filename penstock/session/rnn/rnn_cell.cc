@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/session/infer.h"
@@ -29,9 +28,7 @@ class ReenteredScope {
     table_.scopes.push_back({name, Reuse::kReuse, nullptr});
   }
   ~ReenteredScope() {
-    absl::erase_if(table_.scope_counts, [inside = table_.ScopePrefix()](const auto& entry) {
-      return absl::StartsWith(entry.first, inside);
-    });
+    table_.ForgetCountsWithin();
     table_.scopes.pop_back();
   }
   ReenteredScope(const ReenteredScope&) = delete;
