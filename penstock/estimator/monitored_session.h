@@ -15,9 +15,8 @@
 //
 // The hooks (hooks/hooks.h) are called in this order: StepCounterHook, SummarySaverHook and
 // CheckpointSaverHook, which it has if there is a checkpoint_dir (the last one unless the program's
-// hooks contain one), then the program's. The graph is
-// the thread's default graph when it is constructed; nothing may be added to it afterwards, except
-// by Begin of hooks.
+// hooks contain one), then the program's. The graph is the thread's default graph when it is
+// constructed; nothing may be added to it afterwards, except by Begin of hooks.
 //
 // Close calls the hooks' End, which saves the last checkpoint. Without it, as after an error, the
 // newest checkpoint is that of the last interval, and a MonitoredTrainingSession of the same
@@ -62,12 +61,12 @@ struct MonitoredTrainingSessionOptions {
   std::string checkpoint_dir = "";
   Scaffold scaffold = {};
   Hooks hooks = {};
-  // Checkpoints are saved every so many seconds or steps, at most one of which is given, and at the
-  // end; default: 600 seconds. 0: none, also not at the end.
+  // Interval between checkpoints, in seconds or in steps (give one of them); another one is saved at
+  // the end. Default: 600 seconds. 0: none, also not at the end.
   std::optional<double> save_checkpoint_secs = {};
   std::optional<int64_t> save_checkpoint_steps = {};
   int max_to_keep = 5;  // number of the newest checkpoints to keep; 0: all
-  // Summaries are written every so many steps or seconds; default: 100 steps. 0: none.
+  // Interval between summaries, in steps or in seconds. Default: 100 steps. 0: none.
   std::optional<int64_t> save_summaries_steps = {};
   std::optional<double> save_summaries_secs = {};
   session::ConfigProto config = {};

@@ -1,5 +1,5 @@
 // Why a session ends whose owner gives its devices, or its folder, to another client. The client that had it must not take
-// them back: two that are allowed to would do so in turns.
+// them back: two clients that may would take them from each other without end.
 #pragma once
 
 #include <string>

@@ -110,7 +110,7 @@ TEST_F(WorkerTest, RefusesASecondClientUntilTheFirstHasEnded) {
   const absl::Status ended = put.ok() ? put->Get().status() : put.status();
   EXPECT_THAT(std::string(ended.message()), HasSubstr("was taken over by"));
   EXPECT_THAT(Log(), HasSubstr("is taken over by"));
-  // It may take over as well, but that would go on in turns until neither has trained anything.
+  // It may take over as well, but then they would end each other, and neither would train anything.
   EXPECT_EQ((*first)->Reopen().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE((*taken)->Put(Array::Scalar(1.0f), (*taken)->devices()[0])->Get().ok());
 }
