@@ -13,9 +13,7 @@ using ir::Values;
 
 Tensor Unary(absl::string_view name, const Tensor& x, SourceLocation where,
              const std::function<Value(Value)>& build) {
-  if (x.defined() && !base::IsFloat(x.dtype())) {
-    return FailOp(name, {x}, "expects floats; convert with to(kFloat)", where);
-  }
+  if (!lazy::internal::RequireFloat(name, x, where)) return Tensor();
   return Record(name, {x}, where, [&](const Values& in) { return build(in[0]); });
 }
 

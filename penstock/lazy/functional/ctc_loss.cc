@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/lazy/functional.h"
+#include "penstock/lazy/functional/reduction.h"
 #include "penstock/lazy/ops/build.h"
 
 namespace penstock::lazy::nn::functional {
@@ -100,11 +101,7 @@ std::string WrongArguments(const Tensor& log_probs, const Tensor& targets, const
     return absl::StrCat("blank (", options.blank, ") must be one of ", log_probs.size(2),
                         " classes");
   }
-  if (options.reduction != "mean" && options.reduction != "sum" && options.reduction != "none") {
-    return absl::StrCat("reduction must be \"mean\", \"sum\" or \"none\", got \"",
-                        options.reduction, "\"");
-  }
-  return "";
+  return WrongReduction(options.reduction);
 }
 
 }  // namespace

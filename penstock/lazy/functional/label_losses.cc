@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/lazy/functional.h"
+#include "penstock/lazy/functional/reduction.h"
 #include "penstock/lazy/ops/build.h"
 
 namespace penstock::lazy::nn::functional {
@@ -12,19 +13,6 @@ namespace {
 using ir::SplatLike;
 using ir::Value;
 using ir::Values;
-
-bool IsReduction(absl::string_view name, absl::string_view reduction, SourceLocation where) {
-  if (reduction == "mean" || reduction == "sum" || reduction == "none") return true;
-  FailOp(name, {},
-         absl::StrCat("reduction must be \"mean\", \"sum\" or \"none\", got \"", reduction, "\""),
-         where);
-  return false;
-}
-
-Value ReducedValue(Value losses, absl::string_view reduction) {
-  if (reduction == "none" || !losses.valid()) return losses;
-  return reduction == "sum" ? ir::ReduceSum(losses) : ir::ReduceMean(losses);
-}
 
 Tensor ReducedTensor(const Tensor& losses, absl::string_view reduction, SourceLocation where) {
   if (reduction == "none") return losses;
@@ -68,7 +56,7 @@ Tensor multi_margin_loss(const Tensor& input, const Tensor& target,
   const Tensor x = lazy::internal::Cast(kName, input);
   Tensors inputs{x, target};
   if (options.weight.defined()) inputs.push_back(options.weight);
-  if (!IsReduction(kName, options.reduction, where)) return Tensor();
+  if (!KnownReduction(kName, options.reduction, where)) return Tensor();
   const std::string wrong = WrongMargins(x, target, options);
   if (!wrong.empty()) return FailOp(kName, inputs, wrong, where);
   return Record(kName, inputs, where, [&](const Values& in) {
@@ -84,15 +72,14 @@ Tensor multi_margin_loss(const Tensor& input, const Tensor& target,
       const Value weight = ir::BroadcastTo(ir::Convert(in[2], in[0].dtype()), in[0].shape());
       terms = terms * ir::ReduceSum(ir::Select(is_target, weight, zero), {last}, true);
     }
-    return ReducedValue(ir::ReduceSum(terms, {last}) / static_cast<double>(classes),
-                        options.reduction);
+    return Reduced(ir::ReduceSum(terms, {last}) / static_cast<double>(classes), options.reduction);
   });
 }
 
 Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& target, const Tensor& weight,
                                    absl::string_view reduction, SourceLocation where) {
   constexpr char kName[] = "multilabel_soft_margin_loss";
-  if (!IsReduction(kName, reduction, where)) return Tensor();
+  if (!KnownReduction(kName, reduction, where)) return Tensor();
   if (x.defined() && x.dim() == 0) return FailOp(kName, {x}, "expects [..., C]", where);
   Tensor losses =
       binary_cross_entropy_with_logits(x, target, {.weight = weight, .reduction = "none"}, where);
@@ -102,7 +89,7 @@ Tensor multilabel_soft_margin_loss(const Tensor& x, const Tensor& target, const 
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& counts, const PoissonNllOptions& options,
                         SourceLocation where) {
   constexpr char kName[] = "poisson_nll_loss";
-  if (!IsReduction(kName, options.reduction, where)) return Tensor();
+  if (!KnownReduction(kName, options.reduction, where)) return Tensor();
   const Operand operands[] = {Operand(lazy::internal::Cast(kName, input), where),
                               Operand(lazy::internal::Cast(kName, counts), where)};
   const DType dtype = lazy::internal::FloatType(lazy::internal::ResultType(operands));
@@ -111,14 +98,14 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& counts, const Poisson
     Value losses =
         options.log_input ? ir::Exp(x) - target * x : x - target * ir::Log(x + options.eps);
     if (options.full) losses = losses + Stirling(target);
-    return ReducedValue(losses, options.reduction);
+    return Reduced(losses, options.reduction);
   });
 }
 
 Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& variance,
                          const GaussianNllOptions& options, SourceLocation where) {
   constexpr char kName[] = "gaussian_nll_loss";
-  if (!IsReduction(kName, options.reduction, where)) return Tensor();
+  if (!KnownReduction(kName, options.reduction, where)) return Tensor();
   if (!lazy::internal::IsFloatTensor(x) || !lazy::internal::IsFloatTensor(variance)) {
     return FailOp(kName, {x, target, variance}, "expects floats", where);
   }
@@ -140,7 +127,7 @@ Tensor gaussian_nll_loss(const Tensor& x, const Tensor& target, const Tensor& va
         const Value var = in[2] + ir::StopGradient(least - in[2]);
         Value losses = (ir::Log(var) + ir::Square(in[0] - in[1]) / var) * 0.5;
         if (options.full) losses = losses + 0.5 * std::log(2 * M_PI);
-        return ReducedValue(losses, options.reduction);
+        return Reduced(losses, options.reduction);
       });
 }
 

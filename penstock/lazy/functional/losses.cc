@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/lazy/functional.h"
+#include "penstock/lazy/functional/reduction.h"
 #include "penstock/lazy/ops/build.h"
 
 namespace penstock::lazy::nn::functional {
@@ -13,24 +14,6 @@ namespace {
 using ir::SplatLike;
 using ir::Value;
 using ir::Values;
-
-bool KnownReduction(absl::string_view name, absl::string_view reduction, SourceLocation where,
-                    bool batch_mean = false) {
-  if (reduction == "mean" || reduction == "sum" || reduction == "none" ||
-      (batch_mean && reduction == "batchmean")) {
-    return true;
-  }
-  FailOp(name, {},
-         absl::StrCat("reduction must be \"mean\", \"sum\"", batch_mean ? ", \"batchmean\"" : "",
-                      " or \"none\", got \"", reduction, "\""),
-         where);
-  return false;
-}
-
-Value Reduced(Value losses, absl::string_view reduction) {
-  if (reduction == "none" || !losses.valid()) return losses;
-  return reduction == "sum" ? ir::ReduceSum(losses) : ir::ReduceMean(losses);
-}
 
 bool SameShapes(absl::string_view name, const Tensor& x, const Tensor& target,
                 SourceLocation where) {

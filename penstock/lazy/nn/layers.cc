@@ -227,11 +227,15 @@ void BatchNormImpl::UpdateCumulative(const Tensor& x, SourceLocation where) {
   if (!x.defined() || x.dim() < 2) return;
   std::vector<int64_t> dims{0};
   for (int64_t i = 2; i < x.dim(); ++i) dims.push_back(i);
-  const Tensor factor = reciprocal(num_batches_tracked, where);
-  running_mean.copy_(lerp(running_mean, mean(x, dims, false, where), Operand(factor, where)),
-                     where);
-  running_var.copy_(lerp(running_var, var(x, dims, true, false, where), Operand(factor, where)),
-                    where);
+  const Tensor share = reciprocal(num_batches_tracked, where);
+  MoveRunning(mean(x, dims, false, where), var(x, dims, true, false, where), Operand(share, where),
+              where);
+}
+
+void BatchNormImpl::MoveRunning(const Tensor& mean, const Tensor& variance, const Operand& share,
+                                SourceLocation where) {
+  running_mean.copy_(lerp(running_mean, mean, share), where);
+  running_var.copy_(lerp(running_var, variance, share), where);
 }
 
 RMSNormImpl::RMSNormImpl(const Sizes& normalized_shape, const RMSNormOptions& options)

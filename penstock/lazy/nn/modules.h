@@ -175,6 +175,10 @@ class BatchNormImpl : public Module {
   Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
  protected:
+  // Moves the running statistics toward a batch's mean and variance [num_features], by that share of the way.
+  void MoveRunning(const Tensor& mean, const Tensor& variance, const Operand& share,
+                   SourceLocation where);
+
   const BatchNormModuleOptions options_;
 
  private:

@@ -51,10 +51,9 @@ Tensor SyncBatchNormImpl::forward(const Tensor& x, SourceLocation where) {
 void SyncBatchNormImpl::UpdateRunning(const Tensor& mean, const Tensor& variance,
                                       SourceLocation where) {
   num_batches_tracked.add_(1, where);
-  const Operand factor = options_.momentum ? Operand(*options_.momentum, where)
-                                           : Operand(reciprocal(num_batches_tracked, where), where);
-  running_mean.copy_(lerp(running_mean, mean, factor), where);
-  running_var.copy_(lerp(running_var, variance, factor), where);
+  const Operand share = options_.momentum ? Operand(*options_.momentum, where)
+                                          : Operand(reciprocal(num_batches_tracked, where), where);
+  MoveRunning(mean, variance, share, where);
 }
 
 }  // namespace penstock::lazy::nn

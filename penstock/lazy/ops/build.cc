@@ -141,6 +141,11 @@ Tensor& PutResult(absl::string_view name, Tensor& target, const Tensor& result,
 
 DType FloatType(DType dtype) { return base::IsFloat(dtype) ? dtype : DType::kF32; }
 bool IsFloatTensor(const Tensor& x) { return x.defined() && base::IsFloat(x.dtype()); }
+bool RequireFloat(absl::string_view name, const Tensor& x, SourceLocation where) {
+  if (!x.defined() || base::IsFloat(x.dtype())) return true;
+  FailOp(name, {x}, "expects floats; convert with to(kFloat)", where);
+  return false;
+}
 
 Tensor Promoted(absl::string_view name, absl::Span<const Operand> operands, DType dtype,
                 const std::function<ir::Value(const ir::Values&)>& build) {
@@ -193,6 +198,7 @@ ir::Value ScalarValue(ir::Graph& graph, DType dtype, const Scalar& number, const
   return ir::BroadcastTo(ir::Constant(graph, wrapped), shape);
 }
 
+ir::Value AtLeastVector(ir::Value x) { return x.rank() == 0 ? ir::Reshape(x, {1}) : x; }
 ir::Value Widened(ir::Value x) {
   return x.dtype() == DType::kF64 ? x : ir::Convert(x, DType::kF32);
 }

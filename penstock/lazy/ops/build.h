@@ -35,6 +35,8 @@ bool CanCast(DType from, DType to);
 // The type itself if it is a float, else float32.
 DType FloatType(DType dtype);
 bool IsFloatTensor(const Tensor& x);
+// False, and an error of the operation, if x is a tensor of another kind.
+bool RequireFloat(absl::string_view name, const Tensor& x, SourceLocation where);
 
 // An elementwise operation of operands that are converted to `dtype` first (a number becomes a
 // scalar value).
@@ -52,6 +54,9 @@ Tensor FloatOp(absl::string_view name, const Tensor& x, SourceLocation where,
 // A value with all elements equal to a number. An integer that a type of integers does not hold
 // wraps around, as in PyTorch.
 ir::Value ScalarValue(ir::Graph& graph, DType dtype, const Scalar& number, const Shape& shape = {});
+inline int64_t Extent(ir::Value x, int64_t axis) { return x.shape().dim(static_cast<int>(axis)); }
+// A scalar as a vector of one element.
+ir::Value AtLeastVector(ir::Value x);
 // x in f32 unless it is f32 or f64 already.
 ir::Value Widened(ir::Value x);
 // A nonnegative index for one that may count from the end of an axis of this extent.

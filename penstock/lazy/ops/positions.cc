@@ -9,6 +9,8 @@
 namespace penstock::lazy {
 namespace {
 
+using internal::AtLeastVector;
+using internal::Extent;
 using internal::ResolveDim;
 using internal::WrapIndex;
 using ir::SplatLike;
@@ -22,8 +24,6 @@ bool IsIndexVector(absl::string_view name, const Tensor& x, const Tensor& index,
   FailOp(name, {x, index}, "the index must be a vector of integers", where);
   return false;
 }
-
-int64_t ExtentOn(Value x, int64_t axis) { return x.shape().dim(static_cast<int>(axis)); }
 
 // ---- searchsorted ----
 
@@ -87,8 +87,8 @@ Tensor index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar valu
     return Tensor();
   }
   return Record("index_fill", {x, index}, where, [&](const Values& in) {
-    const Value v = in[0].rank() == 0 ? ir::Reshape(in[0], {1}) : in[0];
-    const int64_t extent = ExtentOn(v, dim);
+    const Value v = AtLeastVector(in[0]);
+    const int64_t extent = Extent(v, dim);
     const Value at = ir::Reshape(WrapIndex(ir::Convert(in[1], DType::kI64), extent), {-1, 1});
     const Value places = ir::Iota(*v.graph(), {DType::kI64, {1, extent}}, 1);
     const Value named = ir::ReduceOr(ir::Equal(at, places), {0});
@@ -120,7 +120,7 @@ Tensor index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
       if (i > 0) dims.update_window_dims.push_back(i);
       if (i != dim) order.push_back(i);
     }
-    const Value at = ir::Reshape(WrapIndex(in[1], ExtentOn(in[0], dim)), {-1, 1});
+    const Value at = ir::Reshape(WrapIndex(in[1], Extent(in[0], dim)), {-1, 1});
     return ir::Scatter(in[0], at, ir::Transpose(in[2], order), ir::ScatterReducer::kReplace, dims);
   });
 }

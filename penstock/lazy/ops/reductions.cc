@@ -9,6 +9,8 @@
 namespace penstock::lazy {
 namespace {
 
+using internal::AtLeastVector;
+using internal::RequireFloat;
 using internal::ResolveDim;
 using internal::ResolveDims;
 using internal::Widened;
@@ -31,12 +33,6 @@ Tensor ReduceOne(absl::string_view name, const Tensor& x, std::optional<int64_t>
                  SourceLocation where,
                  const std::function<Value(Value x, const ir::Axes& axes)>& build) {
   return Reduce(name, x, dim ? Sizes(*dim) : Sizes(), where, build);
-}
-
-bool RequireFloat(absl::string_view name, const Tensor& x, SourceLocation where) {
-  if (!x.defined() || base::IsFloat(x.dtype())) return true;
-  FailOp(name, {x}, "expects floats; convert with to(kFloat)", where);
-  return false;
 }
 
 double CountOf(Value x, const ir::Axes& axes) {
@@ -299,7 +295,7 @@ ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, boo
     return {};
   }
   const Tensors both = RecordAll("topk", {x}, where, [&](const Values& in) -> Values {
-    const Value v = in[0].rank() == 0 ? ir::Reshape(in[0], {1}) : in[0];
+    const Value v = AtLeastVector(in[0]);
     const ir::TopKResult top = ir::TopK(largest ? v : Reversed(v), k, dim);
     Value values = largest ? top.values : Reversed(top.values);
     Value indices = ir::Convert(top.indices, DType::kI64);
@@ -316,7 +312,7 @@ ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, boo
 ValuesAndIndices sort(const Tensor& x, int64_t dim, bool descending, SourceLocation where) {
   if (!ResolveDim("sort", x, dim, where)) return {};
   const Tensors both = RecordAll("sort", {x}, where, [&](const Values& in) -> Values {
-    const Value v = in[0].rank() == 0 ? ir::Reshape(in[0], {1}) : in[0];
+    const Value v = AtLeastVector(in[0]);
     const Value order = ir::Iota(*v.graph(), {DType::kI32, v.shape()}, dim);
     const Values sorted = ir::Sort(Values{v, order}, dim, descending);
     if (sorted.size() != 2) return {Value(), Value()};

@@ -10,16 +10,14 @@
 namespace penstock::lazy {
 namespace {
 
+using internal::AtLeastVector;
 using internal::Cast;
+using internal::Extent;
+using internal::RequireFloat;
 using internal::ResolveDim;
 using ir::SplatLike;
 using ir::Value;
 using ir::Values;
-
-int64_t ExtentAlong(Value x, int64_t axis) { return x.shape().dim(static_cast<int>(axis)); }
-
-// A scalar as a vector of one.
-Value AtLeastVector(Value x) { return x.rank() == 0 ? ir::Reshape(x, {1}) : x; }
 
 ValuesAndIndices Both(const Tensors& both) {
   if (both.size() != 2) return {};
@@ -81,7 +79,7 @@ Values Quantiles(Value x, int64_t axis, const std::vector<double>& q,
                  absl::string_view interpolation) {
   const Value sorted = Sorted(x, axis);
   const Value has_nan = ir::ReduceOr(ir::IsNan(x), {axis}, /*keep_dims=*/true);
-  const auto last = static_cast<double>(ExtentAlong(x, axis) - 1);
+  const auto last = static_cast<double>(Extent(x, axis) - 1);
   Values all;
   for (const double share : q) {
     const Value y = AtPosition(sorted, axis, share * last, interpolation);
@@ -140,7 +138,7 @@ Tensor QuantileOf(const Tensor& x, const std::vector<double>& q, std::optional<i
 
 // In steps of doubling length, so that no exponential overflows or vanishes.
 Value LogCumSumExp(Value x, int64_t axis) {
-  const int64_t extent = ExtentAlong(x, axis);
+  const int64_t extent = Extent(x, axis);
   for (int64_t shift = 1; shift < extent; shift *= 2) {
     const Value first = ir::SliceAxis(x, axis, 0, shift);
     const Value rest = ir::SliceAxis(x, axis, shift, extent);
@@ -148,12 +146,6 @@ Value LogCumSumExp(Value x, int64_t axis) {
     x = ir::Concatenate({first, ir::LogAddExp(rest, before)}, axis);
   }
   return x;
-}
-
-bool OnlyFloats(absl::string_view name, const Tensor& x, SourceLocation where) {
-  if (!x.defined() || base::IsFloat(x.dtype())) return true;
-  FailOp(name, {x}, "expects floats; convert with to(kFloat)", where);
-  return false;
 }
 
 }  // namespace
@@ -166,7 +158,7 @@ ValuesAndIndices cummin(const Tensor& x, int64_t dim, SourceLocation where) {
 }
 
 Tensor logcumsumexp(const Tensor& x, int64_t dim, SourceLocation where) {
-  if (!ResolveDim("logcumsumexp", x, dim, where) || !OnlyFloats("logcumsumexp", x, where)) {
+  if (!ResolveDim("logcumsumexp", x, dim, where) || !RequireFloat("logcumsumexp", x, where)) {
     return Tensor();
   }
   return Record("logcumsumexp", {x}, where, [&](const Values& in) {
@@ -210,7 +202,7 @@ Tensor nansum(const Tensor& x, const Sizes& dim, bool keepdim, SourceLocation wh
   return sum(numbers, dim, keepdim, where);
 }
 Tensor nanmean(const Tensor& x, const Sizes& dim, bool keepdim, SourceLocation where) {
-  if (!OnlyFloats("nanmean", x, where)) return Tensor();
+  if (!RequireFloat("nanmean", x, where)) return Tensor();
   const Tensor known = logical_not(isnan(x, where), where);
   const Tensor count = sum(known, dim, keepdim, where);
   return div(Operand(nansum(x, dim, keepdim, where), where), Operand(count, where));

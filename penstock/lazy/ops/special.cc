@@ -65,9 +65,7 @@ Tensor logit(const Tensor& x, std::optional<double> eps, SourceLocation where) {
 }
 
 Tensor frac(const Tensor& x, SourceLocation where) {
-  if (x.defined() && !base::IsFloat(x.dtype())) {
-    return FailOp("frac", {x}, "expects floats; convert with to(kFloat)", where);
-  }
+  if (!internal::RequireFloat("frac", x, where)) return Tensor();
   return Record("frac", {x}, where, [](const Values& in) {
     const Value v = in[0];
     const Value whole = ir::Select(ir::Less(v, SplatLike(v, 0)), ir::Ceil(v), ir::Floor(v));

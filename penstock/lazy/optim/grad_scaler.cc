@@ -6,6 +6,7 @@
 
 #include "penstock/base/status.h"
 #include "penstock/ir/ops.h"
+#include "penstock/lazy/optim/state_parts.h"
 #include "penstock/lazy/record.h"
 
 namespace penstock::lazy::amp {
@@ -14,17 +15,6 @@ namespace {
 using ir::SplatLike;
 using ir::Value;
 using ir::Values;
-
-// A number of a state.
-absl::StatusOr<double> ScalerNumber(const base::NamedArrays& state, absl::string_view name) {
-  PENSTOCK_ASSIGN_OR_RETURN(const Array array, state.Get(name));
-  if (!base::IsNumeric(array.dtype()) || array.num_elements() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("GradScaler: ", name, " is no number, but ", array.TypeString()));
-  }
-  PENSTOCK_ASSIGN_OR_RETURN(const Array wide, array.Cast(DType::kF64));
-  return wide.values<double>()[0];
-}
 
 }  // namespace
 
@@ -161,18 +151,22 @@ absl::StatusOr<base::NamedArrays> GradScaler::state_dict() const {
 absl::Status GradScaler::load_state_dict(const base::NamedArrays& state) {
   if (!options_.enabled) return absl::OkStatus();
   GradScalerOptions loaded = options_;
-  PENSTOCK_ASSIGN_OR_RETURN(loaded.init_scale, ScalerNumber(state, "scale"));
-  PENSTOCK_ASSIGN_OR_RETURN(loaded.growth_factor, ScalerNumber(state, "growth_factor"));
-  PENSTOCK_ASSIGN_OR_RETURN(loaded.backoff_factor, ScalerNumber(state, "backoff_factor"));
-  PENSTOCK_ASSIGN_OR_RETURN(const double interval, ScalerNumber(state, "growth_interval"));
-  PENSTOCK_ASSIGN_OR_RETURN(const double tracker, ScalerNumber(state, "_growth_tracker"));
+  PENSTOCK_ASSIGN_OR_RETURN(loaded.init_scale, optim::NumberIn("GradScaler", state, "scale"));
+  PENSTOCK_ASSIGN_OR_RETURN(loaded.growth_factor,
+                            optim::NumberIn("GradScaler", state, "growth_factor"));
+  PENSTOCK_ASSIGN_OR_RETURN(loaded.backoff_factor,
+                            optim::NumberIn("GradScaler", state, "backoff_factor"));
+  PENSTOCK_ASSIGN_OR_RETURN(const double interval,
+                            optim::NumberIn("GradScaler", state, "growth_interval"));
+  PENSTOCK_ASSIGN_OR_RETURN(const double tracker,
+                            optim::NumberIn("GradScaler", state, "_growth_tracker"));
   if (!(loaded.init_scale > 0) || !(interval >= 1 && interval < 1e15) || !(tracker >= 0)) {
     return absl::InvalidArgumentError("GradScaler: the state's numbers are no scale and counts");
   }
   loaded.growth_interval = static_cast<int64_t>(interval);
   options_ = loaded;
   initial_tracker_ = tracker;
-  scale_ = tracker_ = Tensor();  // made anew by the next scale()
+  scale_ = tracker_ = Tensor();  // the next scale() creates them
   stages_.clear();
   return absl::OkStatus();
 }

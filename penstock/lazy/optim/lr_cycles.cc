@@ -1,11 +1,8 @@
 // Cyclic and composed schedulers.
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
-
-#include "penstock/base/status.h"
 #include "penstock/lazy/optim/lr_scheduler.h"
+#include "penstock/lazy/optim/state_parts.h"
 #include "penstock/lazy/record.h"
 
 namespace penstock::lazy::optim::lr_scheduler {
@@ -35,9 +32,7 @@ CyclicLR::CyclicLR(Optimizer& optimizer, double base_lr, double max_lr,
     Optimizer::Group& group = optimizer.param_groups()[i];
     group.options["lr"] = group.options["initial_lr"] = base_lrs_[i] = base_lr;
     if (!options.cycle_momentum) continue;
-    const char* name = group.options.count("beta1") > 0 ? "beta1" : "momentum";
-    Require(group.options.count(name) > 0, "cycle_momentum needs an optimizer with momentum");
-    group.runtime.insert(name);
+    CycleMomentum(group);
   }
   Begin();
   SetMomentum();
@@ -66,11 +61,8 @@ double CyclicLR::Rate(size_t, double) const { return base_lr_ + (max_lr_ - base_
 
 void CyclicLR::SetMomentum() {
   if (!options_.cycle_momentum) return;
-  const double momentum =
-      options_.max_momentum - (options_.max_momentum - options_.base_momentum) * Share();
-  for (Optimizer::Group& group : optimizer_.param_groups()) {
-    group.options[group.options.count("beta1") > 0 ? "beta1" : "momentum"] = momentum;
-  }
+  SetGroupMomentum(options_.max_momentum -
+                   (options_.max_momentum - options_.base_momentum) * Share());
 }
 
 void CyclicLR::step() {
@@ -96,25 +88,12 @@ std::vector<double> ChainedScheduler::get_last_lr() const {
 
 base::NamedArrays ChainedScheduler::state_dict() const {
   base::NamedArrays state;
-  for (size_t i = 0; i < schedulers_.size(); ++i) {
-    for (const auto& [name, array] : schedulers_[i]->state_dict()) {
-      state.Append(absl::StrCat("schedulers/", i, "/", name), array);
-    }
-  }
+  AppendStates(schedulers_, state);
   return state;
 }
 
 absl::Status ChainedScheduler::load_state_dict(const base::NamedArrays& state) {
-  for (size_t i = 0; i < schedulers_.size(); ++i) {
-    const std::string prefix = absl::StrCat("schedulers/", i, "/");
-    base::NamedArrays part;
-    for (const auto& [name, array] : state) {
-      absl::string_view rest = name;
-      if (absl::ConsumePrefix(&rest, prefix)) part.Append(std::string(rest), array);
-    }
-    PENSTOCK_RETURN_IF_ERROR(base::WithContext(schedulers_[i]->load_state_dict(part), prefix));
-  }
-  return absl::OkStatus();
+  return LoadStates(schedulers_, state);
 }
 
 }  // namespace penstock::lazy::optim::lr_scheduler

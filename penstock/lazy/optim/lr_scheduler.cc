@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/status.h"
+#include "penstock/lazy/optim/state_parts.h"
 #include "penstock/lazy/record.h"
 
 namespace penstock::lazy::optim::lr_scheduler {
@@ -17,20 +18,9 @@ double Cosine(double start, double end, double share) {
   return end + (start - end) / 2 * (std::cos(M_PI * share) + 1);
 }
 
-// A number of a state_dict.
-absl::StatusOr<double> NumberIn(const base::NamedArrays& state, absl::string_view name) {
-  PENSTOCK_ASSIGN_OR_RETURN(const Array array, state.Get(name));
-  if (!base::IsNumeric(array.dtype()) || array.num_elements() != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("lr_scheduler: ", name, " is no number, but ", array.TypeString()));
-  }
-  PENSTOCK_ASSIGN_OR_RETURN(const Array wide, array.Cast(DType::kF64));
-  return wide.values<double>()[0];
-}
-
 // A number of steps, which counts from -1.
 absl::StatusOr<int64_t> CountIn(const base::NamedArrays& state, absl::string_view name) {
-  PENSTOCK_ASSIGN_OR_RETURN(const double count, NumberIn(state, name));
+  PENSTOCK_ASSIGN_OR_RETURN(const double count, NumberIn("lr_scheduler", state, name));
   if (!(count >= -1 && count < 9e15) || count != std::floor(count)) {
     return absl::InvalidArgumentError(
         absl::StrCat("lr_scheduler: ", name, " is ", count, ", not a number of steps"));
@@ -51,6 +41,26 @@ LRScheduler::LRScheduler(Optimizer& optimizer) : optimizer_(optimizer) {
 
 void LRScheduler::Require(bool valid, absl::string_view message) const {
   if (!valid) FailThread(absl::InvalidArgumentError(absl::StrCat("lr_scheduler: ", message)));
+}
+
+namespace {
+
+const char* MomentumOf(const Optimizer::Group& group) {
+  return group.options.count("beta1") > 0 ? "beta1" : "momentum";
+}
+
+}  // namespace
+
+void LRScheduler::CycleMomentum(Optimizer::Group& group) const {
+  const char* const name = MomentumOf(group);
+  Require(group.options.count(name) > 0, "cycle_momentum needs an optimizer with momentum");
+  group.runtime.insert(name);
+}
+
+void LRScheduler::SetGroupMomentum(double momentum) {
+  for (Optimizer::Group& group : optimizer_.param_groups()) {
+    group.options[MomentumOf(group)] = momentum;
+  }
 }
 
 void LRScheduler::Begin() { LRScheduler::step(); }
@@ -264,10 +274,7 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, double max_lr, const OneCycleOption
   for (Optimizer::Group& group : optimizer.param_groups()) {
     group.options["initial_lr"] = initial;
     if (!options.cycle_momentum) continue;
-    const char* name = group.options.count("beta1") > 0 ? "beta1" : "momentum";
-    Require(group.options.count(name) > 0, "cycle_momentum needs an optimizer with momentum");
-    group.options[name] = high;
-    group.runtime.insert(name);
+    CycleMomentum(group);
   }
   Begin();
   SetMomentum();
@@ -294,10 +301,7 @@ double OneCycleLR::At(bool momentum) const {
 double OneCycleLR::Rate(size_t, double) const { return At(false); }
 
 void OneCycleLR::SetMomentum() {
-  if (!options_.cycle_momentum) return;
-  for (Optimizer::Group& group : optimizer_.param_groups()) {
-    group.options[group.options.count("beta1") > 0 ? "beta1" : "momentum"] = At(true);
-  }
+  if (options_.cycle_momentum) SetGroupMomentum(At(true));
 }
 
 void OneCycleLR::step() {
@@ -359,7 +363,7 @@ base::NamedArrays ReduceLROnPlateau::state_dict() const {
 }
 
 absl::Status ReduceLROnPlateau::load_state_dict(const base::NamedArrays& state) {
-  PENSTOCK_ASSIGN_OR_RETURN(const double best, NumberIn(state, "best"));
+  PENSTOCK_ASSIGN_OR_RETURN(const double best, NumberIn("lr_scheduler", state, "best"));
   PENSTOCK_ASSIGN_OR_RETURN(const int64_t bad_epochs, CountIn(state, "num_bad_epochs"));
   PENSTOCK_ASSIGN_OR_RETURN(cooldown_, CountIn(state, "cooldown_counter"));
   best_ = best;
@@ -414,11 +418,7 @@ void SequentialLR::step() {
 
 base::NamedArrays SequentialLR::state_dict() const {
   base::NamedArrays state = LRScheduler::state_dict();
-  for (size_t i = 0; i < schedulers_.size(); ++i) {
-    for (auto& [name, array] : schedulers_[i]->state_dict()) {
-      state.Append(absl::StrCat("schedulers/", i, "/", name), array);
-    }
-  }
+  AppendStates(schedulers_, state);
   return state;
 }
 
@@ -430,14 +430,7 @@ absl::Status SequentialLR::load_state_dict(const base::NamedArrays& state) {
 }
 
 absl::Status SequentialLR::Load(const base::NamedArrays& state) {
-  for (size_t i = 0; i < schedulers_.size(); ++i) {
-    const std::string prefix = absl::StrCat("schedulers/", i, "/");
-    base::NamedArrays part;
-    for (const auto& [name, array] : state) {
-      if (absl::StartsWith(name, prefix)) part.Append(name.substr(prefix.size()), array);
-    }
-    PENSTOCK_RETURN_IF_ERROR(base::WithContext(schedulers_[i]->load_state_dict(part), prefix));
-  }
+  PENSTOCK_RETURN_IF_ERROR(LoadStates(schedulers_, state));
   return LRScheduler::load_state_dict(state);
 }
 

@@ -44,6 +44,9 @@ class LRScheduler {
   void Begin();  // PyTorch's initial step; the constructors of the classes call it
   virtual void SetEpoch(int64_t epoch) { last_epoch_ = epoch; }
   void Require(bool valid, absl::string_view message) const;
+  // cycle_momentum: the scheduler sets the group's momentum (Adam's first beta), which it must have.
+  void CycleMomentum(Optimizer::Group& group) const;
+  void SetGroupMomentum(double momentum);  // of all groups
 
   Optimizer& optimizer_;
   std::vector<double> base_lrs_;
