@@ -171,13 +171,15 @@ class LinkConnector {
     std::shared_ptr<PollingThreads::Timer> deadline;
     bool hello_written = false;
     std::optional<HelloReply> reply;
+    // Either its reply is dealt with, or its end; the deadline may come at the same time as the reply.
+    bool decided = false;
   };
 
   void OnDisconnected(const absl::Status& reason);
   void Try();
   void OnHelloPart(const std::shared_ptr<Attempt>& attempt, std::optional<HelloReply> reply);
   void OnReply(const std::shared_ptr<Attempt>& attempt);
-  void OnFailed(const absl::Status& error);
+  void OnFailed(const std::shared_ptr<Attempt>& attempt, const absl::Status& error);
   // `failure`: the error, explained.
   void TryLater(const absl::Status& error, const ConnectionFailure& failure);
   bool IsFirstLocked() const { return !connected_before_ && opening_ == Opening::kFirst; }
@@ -339,10 +341,14 @@ class ClientSession : public SessionLinks {
     return absl::OkStatus();
   }
 
-  void OnConnected() {
+  // `first`: of the link. The other one may be lost and found again while this one is awaited.
+  void OnConnected(bool first) {
     std::unique_lock lock(mutex_);
-    ++connected_;
-    changed_.notify_all();
+    if (first) {
+      ++connected_;
+      changed_.notify_all();
+      return;
+    }
     if (lost_ == 0 || --lost_ > 0) return;
     const double seconds = Now() - lost_since_;
     lock.unlock();
@@ -534,7 +540,7 @@ void LinkConnector::Try() {
                       .ended =
                           [this, attempt](const absl::Status& reason) {
                             PollingThreads::Cancel(attempt->deadline);
-                            OnFailed(reason);
+                            OnFailed(attempt, reason);
                           }});
   stream->Start();
 }
@@ -550,6 +556,7 @@ void LinkConnector::OnHelloPart(const std::shared_ptr<Attempt>& attempt,
       attempt->hello_written = true;
     }
     if (!attempt->reply || !attempt->hello_written) return;
+    if (std::exchange(attempt->decided, true)) return;
     if (attempt_ == attempt) attempt_ = nullptr;
   }
   PollingThreads::Cancel(attempt->deadline);
@@ -571,11 +578,12 @@ void LinkConnector::OnReply(const std::shared_ptr<Attempt>& attempt) {
   }
   link_->set_window(
       static_cast<int64_t>(std::min<uint64_t>(attempt->reply->window(), uint64_t{1} << 40)));
+  bool first;
   {
     std::lock_guard lock(mutex_);
-    connected_before_ = true;
+    first = !std::exchange(connected_before_, true);
   }
-  session_.OnConnected();
+  session_.OnConnected(first);
   stream->set_events(link_->EventsFor(stream));
   const HelloReply& reply = *attempt->reply;
   const absl::Status attached = link_->Attach(
@@ -585,11 +593,12 @@ void LinkConnector::OnReply(const std::shared_ptr<Attempt>& attempt) {
   session_.OnGivenUp(attached);
 }
 
-void LinkConnector::OnFailed(const absl::Status& error) {
+void LinkConnector::OnFailed(const std::shared_ptr<Attempt>& attempt, const absl::Status& error) {
   bool look;
   {
     std::lock_guard lock(mutex_);
-    attempt_ = nullptr;
+    if (std::exchange(attempt->decided, true)) return;
+    if (attempt_ == attempt) attempt_ = nullptr;
     if (stopped_) return;
     look = IsFirstLocked() && !first_failure_;
   }

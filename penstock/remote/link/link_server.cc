@@ -370,7 +370,7 @@ void LinkServer::Impl::OnHello(const std::shared_ptr<ServerStream>& stream, cons
   const absl::StatusOr<SessionPtr> found = FindOrOpen(hello, peer);
   if (!found.ok()) return Reject(stream, peer, found.status());
   const SessionPtr& session = *found;
-  session->Replace(hello.kind());
+  session->Replace(hello.kind(), stream);
   stream->set_events(
       {.opened = {},
        .bytes = {},

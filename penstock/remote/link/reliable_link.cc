@@ -109,9 +109,25 @@ Stream::Events ReliableLink::EventsFor(const std::shared_ptr<Stream>& stream) {
                    const absl::Status& reason) { self->OnEnded(raw->shared_from_this(), reason); }};
 }
 
+void ReliableLink::Expect(const std::shared_ptr<Stream>& stream) {
+  const absl::Status reason = absl::AbortedError("the client opened another connection");
+  std::shared_ptr<Stream> before;
+  {
+    std::lock_guard lock(mutex_);
+    if (expected_) before = expected_->lock();
+    expected_ = stream;
+  }
+  if (before && before != stream) before->Break(reason);
+  Detach(reason);
+}
+
 absl::Status ReliableLink::Attach(std::shared_ptr<Stream> stream, const PeerNumbers& peer) {
   std::vector<Outgoing> freed;
   std::unique_lock lock(mutex_);
+  // A thread may come so late with a stream that its peer has given up, and opened the next one, meanwhile.
+  if (expected_ && expected_->lock() != stream) {
+    return absl::AbortedError("the client opened another connection");
+  }
   if (closed_) return ClosedError(*closed_);
   if (peer.received < acknowledged_ || peer.received > last_sent_) {
     return absl::DataLossError(
@@ -132,9 +148,10 @@ absl::Status ReliableLink::Attach(std::shared_ptr<Stream> stream, const PeerNumb
   sent_ = 0;
   in_flight_ = 0;
   acknowledged_bytes_ = 0;
-  stream_ = stream;
+  const std::shared_ptr<Stream> replaced = std::exchange(stream_, stream);
   writing_ = false;
-  ack_sent_ = taken_;  // said by Hello
+  // Hello has said what was taken then; the receiver may have taken more since.
+  ack_sent_ = 0;
   taken_bytes_ = 0;
   if (was_attached_) {
     stats_.reconnects += 1;
@@ -143,9 +160,13 @@ absl::Status ReliableLink::Attach(std::shared_ptr<Stream> stream, const PeerNumb
   was_attached_ = true;
   lock.unlock();
   freed.clear();
+  if (replaced) replaced->Break(absl::AbortedError("another connection took its place"));
   stream->Read();
+  // Its end may have been told before it was attached.
+  if (stream->broken()) OnEnded(stream, absl::UnavailableError("the stream has ended"));
   lock.lock();
   WriteMore(lock);
+  ScheduleAck();
   Deliver(lock);
   return absl::OkStatus();
 }
@@ -306,7 +327,12 @@ void ReliableLink::OnBytes(const std::shared_ptr<Stream>& stream, const grpc::By
   absl::Status error = ReadFrames(buffer, &frames);
   std::vector<Outgoing> freed;  // destroyed without the lock: it may be much memory
   std::unique_lock lock(mutex_);
-  if (stream_ != stream) return;
+  if (stream_ != stream) {
+    // Nobody would read from it any more; its peer must not take it for a connection.
+    lock.unlock();
+    reading.unlock();
+    return stream->Break(absl::AbortedError("another connection took its place"));
+  }
   for (Frame& frame : frames) {
     const absl::Status accepted = Accept(std::move(frame), &freed);
     if (!accepted.ok()) error = accepted;

@@ -47,8 +47,11 @@ class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLi
   PeerNumbers numbers() const;
   // Number of connections in a row that broke before a message had arrived, in either direction, although there were some.
   int fruitless_connections() const;
+  // From now on only this stream may be attached: breaks the one before. Without it, any may.
+  void Expect(const std::shared_ptr<Stream>& stream);
   // Goes on with a stream on which both sides have said Hello, the peer with these numbers. The stream has
-  // no read or write outstanding. DATA_LOSS if the peer's number is impossible.
+  // no read or write outstanding. DATA_LOSS if the peer's number is impossible; ABORTED if another stream
+  // was expected meanwhile.
   absl::Status Attach(std::shared_ptr<Stream> stream, const PeerNumbers& peer);
   // Breaks the current stream, if any.
   void Detach(const absl::Status& reason);
@@ -123,7 +126,8 @@ class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLi
   std::mutex reading_mutex_;
   bool receiver_closed_ = false;  // guarded by reading_mutex_; the receiver has its last call
 
-  std::shared_ptr<Stream> stream_;  // null: disconnected
+  std::shared_ptr<Stream> stream_;                 // null: disconnected
+  std::optional<std::weak_ptr<Stream>> expected_;  // the only one to be attached
   bool was_attached_ = false;
   int fruitless_ = 0;
   // After a fruitless connection, until one has carried kMaxBatchBytes: each write holds one frame.

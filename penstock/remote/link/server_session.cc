@@ -73,8 +73,8 @@ bool ServerSession::was_attached(Hello::Kind kind) const {
   return side(kind).attached_before;
 }
 
-void ServerSession::Replace(Hello::Kind kind) {
-  side(kind).link->Detach(absl::AbortedError("the client opened another connection"));
+void ServerSession::Replace(Hello::Kind kind, const std::shared_ptr<Stream>& stream) {
+  side(kind).link->Expect(stream);
 }
 
 HelloReply ServerSession::Reply(Hello::Kind kind, uint32_t version) const {
@@ -91,26 +91,34 @@ void ServerSession::Attach(Hello::Kind kind, const std::shared_ptr<Stream>& stre
                            uint64_t peer_received) {
   ReliableLink& link = *side(kind).link;
   {
-    // Before the stream can break.
     std::lock_guard lock(mutex_);
     side(kind).attached_before = true;
-    side(kind).connected = true;
   }
   stream->set_events(link.EventsFor(stream));
   const absl::Status attached = link.Attach(stream, {.received = peer_received});
   if (!attached.ok()) {
     stream->Break(attached);
-    return End(attached);
+    if (!absl::IsAborted(attached)) End(attached);
+    return;
   }
+  Connected(kind == Hello::BULK ? 1 : 0);
   Report(absl::OkStatus());
+}
+
+// The stream may have broken meanwhile, and OnDisconnected been here before.
+void ServerSession::Connected(size_t index) {
+  std::lock_guard lock(mutex_);
+  sides_[index].connected = sides_[index].link->connected();
+  if (!sides_[index].connected) StartLease(lease_seconds_);
 }
 
 void ServerSession::OnDisconnected(size_t index, const absl::Status& reason) {
   {
     std::lock_guard lock(mutex_);
     const bool was_connected = connected();
-    sides_[index].connected = false;
-    if (was_connected) StartLease(lease_seconds_);
+    // Another stream may have been attached before this one's end was told.
+    sides_[index].connected = sides_[index].link->connected();
+    if (was_connected && !connected()) StartLease(lease_seconds_);
   }
   Report(reason);
 }

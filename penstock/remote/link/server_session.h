@@ -43,11 +43,11 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   // Why it has ended or is about to.
   std::optional<absl::Status> reason() const;
 
-  // The link's stream is replaced: breaks the current one.
-  void Replace(Hello::Kind kind);
+  // The link is to get this stream: breaks the current one.
+  void Replace(Hello::Kind kind, const std::shared_ptr<Stream>& stream);
   bool was_attached(Hello::Kind kind) const;
   HelloReply Reply(Hello::Kind kind, uint32_t version) const;
-  // After HelloReply was written.
+  // After HelloReply was written. Nothing if the link is to get another stream by now.
   void Attach(Hello::Kind kind, const std::shared_ptr<Stream>& stream, uint64_t peer_received);
 
   // Closes both links. A connected client receives the reason.
@@ -67,6 +67,7 @@ class ServerSession : public std::enable_shared_from_this<ServerSession> {
   Side& side(Hello::Kind kind) { return sides_[kind == Hello::BULK ? 1 : 0]; }
   const Side& side(Hello::Kind kind) const { return sides_[kind == Hello::BULK ? 1 : 0]; }
   bool connected() const { return sides_[0].connected && sides_[1].connected; }
+  void Connected(size_t index);
   void OnDisconnected(size_t index, const absl::Status& reason);
   void OnClosed(size_t index, const absl::Status& reason);
   void StartLease(double seconds);  // with the mutex held

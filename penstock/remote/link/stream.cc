@@ -94,6 +94,11 @@ void Stream::Break(const absl::Status& reason) {
   Advance(std::move(lock));
 }
 
+bool Stream::broken() const {
+  std::lock_guard lock(mutex_);
+  return broken_;
+}
+
 void Stream::Advance(std::unique_lock<std::mutex> lock) {
   if (!broken_ || !started_ || opening_ || writing_) return;
   // It may end on another thread before gRPC returns.

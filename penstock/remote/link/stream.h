@@ -56,6 +56,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void Write(const grpc::ByteBuffer& buffer);
   // Ends the stream, with what is outstanding. The first reason counts.
   void Break(const absl::Status& reason);
+  // Whether it has ended or is about to.
+  bool broken() const;
 
  protected:
   class Tag : public PollingTag {
@@ -99,7 +101,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Tag write_tag_{this, &Stream::OnWritten};
   Tag finish_tag_{this, &Stream::OnFinished};
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   // Guarded by mutex_.
   bool started_ = false, opening_ = false;
   bool reading_ = false, writing_ = false, broken_ = false, finishing_ = false, finished_ = false;
