@@ -134,7 +134,8 @@ TEST(LinkStall, WaitsForADirectionThatStopsForAMoment) {
     Line line([fault](int) { return fault; }, /*keepalive_seconds=*/20);
     line.ExpectAllArrives();
     EXPECT_EQ(line.reconnects(), 0);
-    EXPECT_EQ(line.connections(), 2);
+    // A third one looks who listens there, if the first answer takes long.
+    EXPECT_LE(line.connections(), 3);
   });
 }
 

@@ -253,7 +253,7 @@ TEST_F(WorkerTest, DrainsWhenItsSessionsHaveEnded) {
   ASSERT_TRUE(client.ok()) << client.status();
   worker_->Drain("SIGTERM");
   EXPECT_TRUE(Describe().draining());
-  const absl::Status refused = Open({.address = {}, .connect_seconds = 0.2}).status();
+  const absl::Status refused = Open().status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("SIGTERM"));
   // The open session goes on.
