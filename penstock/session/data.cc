@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 
 #include "penstock/base/status.h"
+#include "penstock/data/stage.h"
 #include "penstock/session/lowering.h"
 #include "penstock/session/run/iterator_def.h"
 #include "penstock/session/run/session_inputs.h"
@@ -90,12 +91,23 @@ Iterator MakeIterator(const data::Dataset& dataset, const data::IteratorOptions&
 
 // ---- In a session ----
 
+namespace {
+
+bool HasGenerator(const data::Dataset::Description& description) {
+  return description.stage->name() == "FromGenerator" ||
+         std::any_of(description.inputs.begin(), description.inputs.end(),
+                     [](const auto& input) { return HasGenerator(*input); });
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<HostInput>> DatasetInput::Open(DatasetToRead from, uint64_t seed) {
   data::IteratorOptions& options = from.options;
   if (!options.seed.has_value() && !options.state.has_value()) options.seed = seed;
   PENSTOCK_ASSIGN_OR_RETURN(std::unique_ptr<data::Iterator> iterator,
                             from.dataset.MakeIterator(options));
-  return std::unique_ptr<HostInput>(new DatasetInput(std::move(iterator)));
+  const bool reads_ahead = !HasGenerator(from.dataset.description());
+  return std::unique_ptr<HostInput>(new DatasetInput(std::move(iterator), reads_ahead));
 }
 
 absl::StatusOr<std::vector<Array>> DatasetInput::Next() {

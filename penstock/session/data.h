@@ -12,7 +12,8 @@
 //
 // Each session reads the dataset by itself. A Run takes one element for all that it computes,
 // however many tensors of it are used, and the element after it is read and transferred to the
-// devices while the program runs. RunLoop(n, ...) takes n elements. After the last element Run
+// devices while the program runs; not from a dataset with FromGenerator, which may give an element
+// only after that Run, and must not call the session itself. RunLoop(n, ...) takes n elements. After the last element Run
 // returns OUT_OF_RANGE and changes nothing. A column used by tpu::Shard only is sent in slices.
 //
 // Columns of strings are an error that names the column: devices have no strings.

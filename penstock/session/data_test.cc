@@ -1,5 +1,10 @@
 #include "penstock/session/data.h"
 
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -241,6 +246,41 @@ TEST_F(IteratorTest, AnErrorOutOfRangeOfAFunctionIsNotTheEnd) {
   EXPECT_THAT(std::string(error.message()), testing::HasSubstr("index 7 of 4"));
 }
 
+// A program that decides about the next element when it has seen the result of the one before.
+TEST_F(IteratorTest, AGeneratorMayWaitForTheRunBefore) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<float> given;
+  const auto generate = [&](const data::GeneratorContext& context) -> data::ElementGenerator {
+    return [&, cancelled = context.cancelled](base::NamedArrays* element) -> absl::StatusOr<bool> {
+      std::unique_lock<std::mutex> lock(mutex);
+      while (
+          !changed.wait_for(lock, std::chrono::milliseconds(1), [&] { return !given.empty(); })) {
+        if (cancelled()) return false;
+      }
+      *element = {{"x", Array::Scalar(given.front())}};
+      given.pop_front();
+      return true;
+    };
+  };
+  const Iterator iterator = MakeOneShotIterator(
+      data::Dataset::FromGenerator(generate, {{"x", DType::kF32, {}}}).Batch(1));
+  const Tensor twice = Sum(iterator.GetNext()["x"]) * 2.0f;
+  Session session = MakeSession();
+  float next = 3;
+  for (int i = 0; i < 4; ++i) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex);
+      given.push_back(next);
+    }
+    changed.notify_all();
+    const auto result = session.Run(twice);
+    ASSERT_TRUE(result.ok()) << result.status();
+    next = result->item<float>();
+  }
+  EXPECT_EQ(next, 48);
+}
+
 TEST_F(IteratorTest, RunLoopEqualsSingleRunsAndEndsInTheMiddle) {
   const Iterator iterator = MakeOneShotIterator(Numbers(23).Batch(2));  // 11 of two rows, 1 of one
   const Element next = iterator.GetNext();
@@ -256,8 +296,10 @@ TEST_F(IteratorTest, RunLoopEqualsSingleRunsAndEndsInTheMiddle) {
       last = single.Run({counter.step, sum, next["y"]});
       ASSERT_TRUE(last.ok()) << last.status();
     }
-    const auto looped = loops.RunLoop(5, {counter.step, sum, next["y"]});
+    int64_t done = 0;
+    const auto looped = loops.RunLoop(5, {counter.step, sum, next["y"]}, {}, &done);
     ASSERT_TRUE(looped.ok()) << looped.status();
+    EXPECT_EQ(done, runs);
     EXPECT_TRUE(base::BitwiseEqual((*last)[1], (*looped)[1]));
     EXPECT_TRUE(base::BitwiseEqual((*last)[2], (*looped)[2]));
     for (const char* name : {"w", "n"}) {

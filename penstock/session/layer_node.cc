@@ -331,8 +331,12 @@ Tensors AddLayerNode(const Network& network, const Tensors& inputs, const LayerN
   size_t next = parts.outputs;
   const bool updates = options.training.is_tensor() || options.training.value();
   for (const int index : parts.assigned) {
-    const Tensor update = Assign(variables[static_cast<size_t>(index)],
-                                 Tensor(node, static_cast<int>(next++)), "AssignMovingAvg", where);
+    const Variable& variable = variables[static_cast<size_t>(index)];
+    const Tensor after(node, static_cast<int>(next++));
+    const Tensor update = base::IsFloat(variable.dtype())
+                              ? AssignMoved(variable, all[static_cast<size_t>(index)], after,
+                                            "AssignMovingAvg", where)
+                              : Assign(variable, after, "AssignMovingAvg", where);
     if (updates) graph->AddToCollection(graph_keys::kUpdateOps, Operation(update));
   }
   for (size_t i = 0; i < parts.losses; ++i) {

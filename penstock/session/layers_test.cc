@@ -187,6 +187,23 @@ TEST_F(LayersTest, BatchNormalizationUpdatesItsAveragesByUpdateOps) {
   EXPECT_EQ(session.GetVariableValue("batch_normalization/moving_mean")->item<float>(), 1.5);
 }
 
+// As a discriminator of two batches: each moves the averages.
+TEST_F(LayersTest, BatchNormalizationOfTwoCallsAddsUpTheirUpdates) {
+  const Tensor a = Placeholder(DType::kF32, {-1, 1}, "a"),
+               b = Placeholder(DType::kF32, {-1, 1}, "b");
+  BatchNormalization(a, {.momentum = 0.5, .training = true, .name = "bn"});
+  BatchNormalization(b, {.momentum = 0.5, .training = true, .name = "bn", .reuse = Reuse::kReuse});
+  const Operation update = Group(graph_.GetCollectionOperations(graph_keys::kUpdateOps));
+  Session session = Open();
+  ASSERT_EQ(session.Run(update, {{a, Array::Of<float>({2, 1}, {1, 3})},
+                                 {b, Array::Of<float>({2, 1}, {6, 10})}}),
+            absl::OkStatus());
+  // TensorFlow's assign_sub of the value at the start: 0 + (2 - 0) / 2 + (8 - 0) / 2.
+  EXPECT_FLOAT_EQ(session.GetVariableValue("bn/moving_mean")->item<float>(), 5);
+  // 1 + (1 - 1) / 2 + (4 - 1) / 2
+  EXPECT_FLOAT_EQ(session.GetVariableValue("bn/moving_variance")->item<float>(), 2.5);
+}
+
 TEST_F(LayersTest, DropoutDrawsInTrainingOnly) {
   graph_.SetRandomSeed(1);
   const Tensor x = Constant(Array::Of<float>({2, 4}, {1, 1, 1, 1, 1, 1, 1, 1}));

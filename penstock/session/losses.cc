@@ -83,6 +83,7 @@ ir::Value MeanOverExamples(const ::penstock::nn::Loss& loss, ir::Value labels,
                            ir::Value predictions) {
   const ir::Value each = loss.Terms({.y_true = labels, .y_pred = predictions}).sum;
   if (!each.valid()) return ir::Value();
+  if (each.shape().num_elements() == 0) return ir::ReduceSum(each);  // 0, as TensorFlow's safe mean
   const ir::Value examples =
       ir::SplatLike(ir::ReduceSum(each), static_cast<double>(each.shape().num_elements()));
   return ir::ReduceSum(each) / examples;

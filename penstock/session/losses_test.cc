@@ -62,6 +62,13 @@ TEST_F(LossesTest, LossOfNoWeightsIsZero) {
               testing::ElementsAre(0, 0, 3));
 }
 
+TEST_F(LossesTest, LossOfNoExamplesIsZero) {
+  const Tensor none = Constant(Array::Zeros(DType::kF32, {0, 2}));
+  EXPECT_THAT(Run({MeanSquaredError(none, none), AbsoluteDifference(none, none),
+                   SigmoidCrossEntropy(none, none)}),
+              testing::ElementsAre(0, 0, 0));
+}
+
 TEST_F(LossesTest, FormulasOfElements) {
   const Tensor y = MatrixOf({0, 1}), p = MatrixOf({0.25, 0.5}), far = MatrixOf({3, 0.5});
   const double log_loss = -(std::log(0.75) + std::log(0.5)) / 2;

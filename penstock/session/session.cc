@@ -75,13 +75,13 @@ absl::StatusOr<std::vector<Array>> Callable::operator()(absl::Span<const Array> 
 }
 
 absl::StatusOr<std::vector<Array>> Session::RunLoop(int64_t n, const Fetches& fetches,
-                                                    const FeedDict& feeds) {
+                                                    const FeedDict& feeds, int64_t* steps_done) {
   const std::lock_guard<std::mutex> lock(impl_->mutex());
   PENSTOCK_RETURN_IF_ERROR(impl_->CheckOpen());
   PENSTOCK_ASSIGN_OR_RETURN(Prepared * prepared, impl_->Prepare(fetches, feeds));
   absl::InlinedVector<Array, 4> values;
   for (const Feed& feed : feeds) values.push_back(feed.second);
-  return impl_->RunLoop(*prepared, n, values);
+  return impl_->RunLoop(*prepared, n, values, steps_done);
 }
 
 absl::StatusOr<std::string> Session::IteratorPosition(const Iterator& iterator) {

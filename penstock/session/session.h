@@ -109,9 +109,10 @@ class Session {
 
   // Runs the fetches `n` times in one execution on the device (Keras's steps_per_execution), and
   // returns the values of the last one. Iterators deliver a batch for each; feeds are the same in
-  // each.
+  // each. `steps_done`, if not null: receives the number of runs, which is below `n` if the data ended.
   absl::StatusOr<std::vector<Array>> RunLoop(int64_t n, const Fetches& fetches,
-                                             const FeedDict& feeds = {});
+                                             const FeedDict& feeds = {},
+                                             int64_t* steps_done = nullptr);
 
   // Position of the next element that a Run will take of an iterator (data.h), whatever was read
   // ahead; a text of a few numbers. Setting it resumes there, also in another process, if the

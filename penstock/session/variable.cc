@@ -128,23 +128,27 @@ std::string InScope(const Graph& graph, absl::string_view name) {
   return scope.empty() ? std::string(name) : absl::StrCat(scope, "/", name);
 }
 
-Tensor Update(const Variable& variable, const Tensor& value, const char* type,
-              absl::string_view name, SourceLocation where,
-              ir::Value (*combine)(ir::Value before, ir::Value value)) {
-  if (!variable.valid()) return FailOp({value}, type, "the variable is invalid", where);
+// The value that a variable gets, of its value now and those of the operation's inputs.
+using Combine = ir::Value (*)(ir::Value now, const ir::Values& in);
+
+// `combine`: null if the variable gets the value of the one input.
+Tensor Update(const Variable& variable, const Tensors& values, const char* type,
+              absl::string_view name, SourceLocation where, Combine combine) {
+  if (!variable.valid()) return FailOp(values, type, "the variable is invalid", where);
   const VariableDef& def = *variable.def();
   const std::string full = name.empty() ? absl::StrCat(def.name, "/", type) : std::string(name);
   const Tensor handle(def.handle, 0);
   const std::string what = absl::StrCat(type, " '", full, "'");
-  if (!value.valid()) return FailOp({handle}, what, "the value is an invalid tensor", where);
-  if (value.dtype() != def.dtype || !value.shape().IsCompatibleWith(def.shape)) {
+  for (const Tensor& value : values) {
+    if (!value.valid()) return FailOp({handle}, what, "the value is an invalid tensor", where);
+    if (value.dtype() == def.dtype && value.shape().IsCompatibleWith(def.shape)) continue;
     return FailOp(
         {handle}, what,
         absl::StrCat("the variable is ", TypeString(handle), ", the value ", TypeString(value)),
         where);
   }
   const auto lower = [&def, combine](Lowering& l, const ir::Values& in) -> ir::Values {
-    const ir::Value after = combine == nullptr ? in[0] : combine(l.Read(def), in[0]);
+    const ir::Value after = combine == nullptr ? in[0] : combine(l.Read(def), in);
     if (!after.valid()) return {};
     if (!(after.shape() == def.shape)) {
       l.Fail(absl::InvalidArgumentError(absl::StrCat("the variable '", def.name, "' has the shape ",
@@ -159,7 +163,7 @@ Tensor Update(const Variable& variable, const Tensor& value, const char* type,
   const Graph::DefaultScope scope = def.graph->AsDefault();
   std::optional<NameScope> absolute;
   if (name.empty()) absolute.emplace("");
-  Node* const node = AddUse(def, type, full, {value}, lower, where);
+  Node* const node = AddUse(def, type, full, values, lower, where);
   return node == nullptr ? Tensor() : Tensor(node, 0);
 }
 
@@ -237,17 +241,27 @@ Tensor Variable::ReadValue(SourceLocation where) const {
 
 Tensor Assign(const Variable& variable, const Tensor& value, absl::string_view name,
               SourceLocation where) {
-  return Update(variable, value, "Assign", name, where, nullptr);
+  return Update(variable, {value}, "Assign", name, where, nullptr);
 }
 
 Tensor AssignAdd(const Variable& variable, const Tensor& delta, absl::string_view name,
                  SourceLocation where) {
-  return Update(variable, delta, "AssignAdd", name, where, ir::Add);
+  return Update(variable, {delta}, "AssignAdd", name, where,
+                [](ir::Value now, const ir::Values& in) { return now + in[0]; });
 }
 
 Tensor AssignSub(const Variable& variable, const Tensor& delta, absl::string_view name,
                  SourceLocation where) {
-  return Update(variable, delta, "AssignSub", name, where, ir::Subtract);
+  return Update(variable, {delta}, "AssignSub", name, where,
+                [](ir::Value now, const ir::Values& in) { return now - in[0]; });
+}
+
+Tensor AssignMoved(const Variable& variable, const Tensor& before, const Tensor& after,
+                   absl::string_view name, SourceLocation where) {
+  return Update(variable, {before, after}, "AssignMoved", name, where,
+                [](ir::Value now, const ir::Values& in) {
+                  return now == in[0] ? in[1] : now + (in[1] - in[0]);
+                });
 }
 
 Variables GetCollectionVariables(absl::string_view collection, absl::string_view scope) {

@@ -41,6 +41,12 @@ std::string InitializersOf(const std::vector<const VariableDef*>& variables);
 // large weights do not become part of a program's text, and initializers need no program.
 Tensor InitialArray(const Array& value, absl::string_view name, SourceLocation where);
 
+// Moves the variable by what `after` differs from `before`, its value of which `after` was computed:
+// several such updates in one Run add up, as of a layer that is called twice. The first one gives
+// `after` exactly.
+Tensor AssignMoved(const Variable& variable, const Tensor& before, const Tensor& after,
+                   absl::string_view name, SourceLocation where);
+
 // Extra of operations that read or assign one variable.
 struct VariableUse : NodeExtra {
   explicit VariableUse(const VariableDef* used, bool stands_alone = false)

@@ -63,6 +63,12 @@ class Nested {
     const int n = static_cast<int>(parts_.size());
     return i < -n || i >= n ? kNone : parts_[static_cast<size_t>(i < 0 ? i + n : i)];
   }
+  // Whether LSTMStateTuple made it.
+  bool is_lstm() const { return is_lstm_; }
+  Nested AsLstm() && {
+    is_lstm_ = true;
+    return std::move(*this);
+  }
   // The parts of an LSTMStateTuple.
   const T& c() const { return (*this)[0].value(); }
   const T& h() const { return (*this)[1].value(); }
@@ -89,14 +95,16 @@ class Nested {
  private:
   T value_ = T();
   std::vector<Nested> parts_;
-  bool is_tuple_ = true;
+  bool is_tuple_ = true, is_lstm_ = false;
 };
 
 // State of a cell: a tensor, LSTMStateTuple(c, h), or one for each cell of a MultiRNNCell.
 using State = Nested<Tensor>;
 // Its extents besides the batch.
 using StateSize = Nested<int64_t>;
-inline State LSTMStateTuple(const Tensor& c, const Tensor& h) { return {State(c), State(h)}; }
+inline State LSTMStateTuple(const Tensor& c, const Tensor& h) {
+  return State({State(c), State(h)}).AsLstm();
+}
 
 // What a step returns.
 struct StepOutput {

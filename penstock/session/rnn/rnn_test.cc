@@ -259,6 +259,20 @@ TEST_F(RnnTest, StateDropoutSparesTheMemoryOfAnLstm) {
   EXPECT_NEAR(zeros(2), 300, 60);
 }
 
+TEST_F(RnnTest, StateDropoutDropsEachStateOfTwoCells) {
+  const RNNCell cell = rnn_cell::DropoutWrapper(
+      rnn_cell::MultiRNNCell({rnn_cell::GRUCell(400), rnn_cell::GRUCell(400)}),
+      {.state_keep_prob = 0.5, .seed = 1});
+  const StepOutput step = cell(Ones({1, 1}), cell.ZeroState(1));
+  Initialize();
+  const auto got = session_.Run(Tensors{step.state[0].value(), step.state[1].value()});
+  ASSERT_TRUE(got.ok()) << got.status();
+  for (const Array& state : *got) {
+    const auto values = state.values<float>();
+    EXPECT_NEAR(static_cast<double>(std::count(values.begin(), values.end(), 0.0f)), 200, 60);
+  }
+}
+
 // ---- Errors ----
 
 TEST_F(RnnTest, SaysWhatIsWrong) {

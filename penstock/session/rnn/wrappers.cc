@@ -52,16 +52,15 @@ class Dropped final : public CellDefinition {
   // Where it drops: as in TensorFlow, each place has other numbers for the same seed.
   static constexpr int kInput = 0, kOutput = 1, kFirstState = 2;
 
-  // All but the c of an LSTMStateTuple, which is a pair of tensors.
+  // All but the c of an LSTMStateTuple.
   State DropState(const State& state, int& place, SourceLocation where) const {
     if (!state.is_tuple()) return Drop(state.value(), options_.state_keep_prob, place++, where);
-    const bool is_lstm = state.size() == 2 && !state[0].is_tuple() && !state[1].is_tuple();
     std::vector<State> parts;
     for (int i = 0; i < static_cast<int>(state.size()); ++i) {
-      const bool is_c = is_lstm && i == 0;
+      const bool is_c = state.is_lstm() && i == 0;
       parts.push_back(is_c ? state[i] : DropState(state[i], place, where));
     }
-    return parts;
+    return state.is_lstm() ? State(std::move(parts)).AsLstm() : State(std::move(parts));
   }
 
   Tensor Drop(const Tensor& x, const Operand& keep, int place, SourceLocation where) const {

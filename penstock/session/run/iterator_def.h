@@ -24,14 +24,16 @@ class DatasetInput : public HostInput {
   static absl::StatusOr<std::unique_ptr<HostInput>> Open(DatasetToRead from, uint64_t seed);
 
   absl::StatusOr<std::vector<Array>> Next() override;
-  bool reads_ahead() const override { return true; }
+  // Not from a generator, which may give an element only when a Run has returned.
+  bool reads_ahead() const override { return reads_ahead_; }
   std::string Position() const override { return iterator_->State().ToString(); }
   int64_t epoch() const { return iterator_->State().epoch; }
 
  private:
-  explicit DatasetInput(std::unique_ptr<data::Iterator> iterator)
-      : iterator_(std::move(iterator)) {}
+  DatasetInput(std::unique_ptr<data::Iterator> iterator, bool reads_ahead)
+      : iterator_(std::move(iterator)), reads_ahead_(reads_ahead) {}
   std::unique_ptr<data::Iterator> iterator_;
+  const bool reads_ahead_;
 };
 
 struct IteratorDef : HostInputSource {

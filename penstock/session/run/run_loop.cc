@@ -97,7 +97,8 @@ absl::StatusOr<int64_t> SessionState::RunLoopOnce(Prepared& prepared, int64_t de
 }
 
 absl::StatusOr<std::vector<Array>> SessionState::RunLoop(Prepared& prepared, int64_t n,
-                                                         absl::Span<const Array> feeds) {
+                                                         absl::Span<const Array> feeds,
+                                                         int64_t* steps_done) {
   PENSTOCK_RETURN_IF_ERROR(CheckOpen());
   if (n < 1 || n > INT32_MAX) {
     return absl::InvalidArgumentError(absl::StrCat("RunLoop: the number of steps is ", n,
@@ -117,13 +118,15 @@ absl::StatusOr<std::vector<Array>> SessionState::RunLoop(Prepared& prepared, int
     depth = LoopDepth(prepared, n, bytes);
   }
   std::vector<Array> fetched;
-  for (int64_t done = 0; done < n;) {
+  int64_t done = 0;
+  while (done < n) {
     const absl::StatusOr<int64_t> steps =
         RunLoopOnce(prepared, depth, std::min(depth, n - done), fetched);
     if (absl::IsOutOfRange(steps.status()) && done > 0) break;  // reported by the next call
     PENSTOCK_RETURN_IF_ERROR(steps.status());
     done += *steps;
   }
+  if (steps_done != nullptr) *steps_done = done;
   fed_.clear();
   return fetched;
 }

@@ -73,9 +73,10 @@ class SessionState {
   // available.
   absl::StatusOr<std::vector<Array>> Run(Prepared& prepared, absl::Span<const Array> feeds);
 
-  // Runs the plan n times in executions of several steps; returns the values of the last.
+  // Runs the plan n times in executions of several steps, fewer times if the data ends; returns the
+  // values of the last. `steps_done`, if not null: receives the number of times.
   absl::StatusOr<std::vector<Array>> RunLoop(Prepared& prepared, int64_t n,
-                                             absl::Span<const Array> feeds);
+                                             absl::Span<const Array> feeds, int64_t* steps_done);
 
   // Host inputs, for their positions.
   SessionInputs& inputs() { return inputs_; }

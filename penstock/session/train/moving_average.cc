@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 #include "penstock/session/body.h"
@@ -46,6 +47,23 @@ ir::Values LowerAverages(Lowering& lowering, const Averages& averages, const ir:
     lowering.Assign(*averages.shadows[i], shadow - moved);
   }
   return {};
+}
+
+// TensorFlow's default: the trainable ones and those of which any average was made.
+Variables AveragedVariables() {
+  Variables averaged = TrainableVariables();
+  const Graph* const graph = Graph::Default();
+  const auto* const made = graph == nullptr ? nullptr : graph->FindExtension<AveragesOfGraph>();
+  if (made == nullptr) return averaged;
+  absl::flat_hash_set<const VariableDef*> with_average;
+  for (const auto& [key, average] : made->all) {
+    if (average.valid()) with_average.insert(key.second);
+  }
+  for (const Variable& variable : GlobalVariables()) {
+    const bool added = !variable.def()->trainable && with_average.contains(variable.def());
+    if (added) averaged.push_back(variable);
+  }
+  return averaged;
 }
 
 }  // namespace
@@ -137,7 +155,7 @@ std::map<std::string, Variable> ExponentialMovingAverage::VariablesToRestore(
     const Variables& moving_average_variables) const {
   std::map<std::string, Variable> names;
   const Variables averaged =
-      moving_average_variables.empty() ? TrainableVariables() : moving_average_variables;
+      moving_average_variables.empty() ? AveragedVariables() : moving_average_variables;
   absl::flat_hash_map<const VariableDef*, bool> done;
   for (const Variable& variable : averaged) {
     names[AverageName(variable)] = variable;

@@ -320,6 +320,18 @@ TEST_F(OptimizerTest, MovingAverageFollowsTheUpdatedVariable) {
   EXPECT_EQ(ema.VariablesToRestore().at("w/ExponentialMovingAverage"), w);
 }
 
+TEST_F(OptimizerTest, MovingAveragesAreRestoredOfVariablesThatAreNotTrainable) {
+  const Variable w(Array::Of<float>({1}, {1}), "w"),
+      mean(Array::Of<float>({1}, {1}), "mean", {.trainable = false}),
+      other(Array::Of<float>({1}, {1}), "other", {.trainable = false});
+  ExponentialMovingAverage ema(0.75);
+  ema.Apply({w, mean});
+  const auto names = ema.VariablesToRestore();
+  EXPECT_EQ(names.size(), 3u);
+  EXPECT_EQ(names.at("mean/ExponentialMovingAverage"), mean);
+  EXPECT_EQ(names.at("other"), other);
+}
+
 // As one that a program gives to an estimator, which builds a graph in each call.
 TEST(OptimizerOfGraphsTest, HasSlotsOfItsOwnInEachGraph) {
   AdamOptimizer optimizer(0.1);

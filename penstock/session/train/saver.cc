@@ -190,8 +190,11 @@ absl::StatusOr<std::string> Saver::Save(const Session& session, absl::string_vie
                                : std::string(save_path);
   const absl::Status written = WriteVariables(*fs_, session, variables, path);
   if (!written.ok()) return base::WithContext(written, io::DisplayName(path));
+  // Maybe one that could not be removed, and is a new one now.
+  std::erase(to_remove_, path);
+  if (!options.write_state) return path;
   std::erase_if(kept_, [&](const Kept& kept) { return kept.path == path; });
-  kept_.push_back({path, options_.clock->UnixSeconds()});
+  Count({path, options_.clock->UnixSeconds()});
   const auto limit = static_cast<size_t>(std::max(options_.max_to_keep, 0));
   while (limit > 0 && kept_.size() > limit) {
     const Kept oldest = kept_.front();
@@ -202,7 +205,7 @@ absl::StatusOr<std::string> Saver::Save(const Session& session, absl::string_vie
       to_remove_.push_back(oldest.path);
     }
   }
-  if (options.write_state) PENSTOCK_RETURN_IF_ERROR(WriteState(path, options));
+  PENSTOCK_RETURN_IF_ERROR(WriteState(path, options));
   RemoveOld();
   return path;
 }
@@ -286,7 +289,12 @@ std::vector<std::string> Saver::last_checkpoints() const {
 
 void Saver::SetLastCheckpoints(const std::vector<std::string>& paths) {
   kept_.clear();
-  for (const std::string& path : paths) kept_.push_back({path, options_.clock->UnixSeconds()});
+  for (const std::string& path : paths) Count({path, options_.clock->UnixSeconds()});
+}
+
+void Saver::Count(Kept kept) {
+  std::erase(to_remove_, kept.path);
+  kept_.push_back(std::move(kept));
 }
 
 absl::Status Saver::RecoverLastCheckpoints(const std::vector<std::string>& paths) {
@@ -297,7 +305,8 @@ absl::Status Saver::RecoverLastCheckpoints(const std::vector<std::string>& paths
     if (!index.ok()) return index.status();
     found.push_back({path, index->modified_unix_seconds});
   }
-  kept_ = std::move(found);
+  kept_.clear();
+  for (Kept& kept : found) Count(std::move(kept));
   return absl::OkStatus();
 }
 

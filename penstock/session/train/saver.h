@@ -59,7 +59,8 @@ struct SaverOptions {
 struct SaveOptions {
   // Name of the file "checkpoint", in the same folder as the checkpoints.
   std::string latest_filename = "checkpoint";
-  // Whether the file "checkpoint" is written.
+  // Whether the file "checkpoint" is written. A checkpoint that it does not name is not counted for
+  // max_to_keep: saving it removes none, and it is never removed.
   bool write_state = true;
 };
 
@@ -101,6 +102,7 @@ class Saver {
   absl::StatusOr<std::map<std::string, const VariableDef*>> VariablesOf(
       const Session& session) const;
   absl::Status WriteState(absl::string_view save_path, const SaveOptions& options);
+  void Count(Kept kept);  // as the newest one
   void RemoveOld();
 
   std::shared_ptr<io::FileSystem> fs_;

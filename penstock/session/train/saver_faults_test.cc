@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -100,6 +101,37 @@ TEST_F(SaverFaultsTest, AnErrorOfAnyChangeLosesNoCheckpoint) {
     EXPECT_EQ(NewestStep(*disk), 4);
     ASSERT_EQ(Save(saver, 5), absl::OkStatus()) << at;
     ExpectOnlyCheckpoints(*disk, 4, 5);
+  }
+}
+
+// Two names in turn: one that could not be removed, and is saved again, is the newest one then.
+TEST_F(SaverFaultsTest, AnErrorOfAnyChangeLosesNoneOfTwoNamesInTurn) {
+  const auto save = [&](Saver& saver, float number) {
+    const bool even = static_cast<int>(number) % 2 == 0;
+    EXPECT_EQ(session_.SetVariableValue("w", Array::Of<float>({2}, {number, number})),
+              absl::OkStatus());
+    return saver.Save(session_, absl::StrCat(kFolder, even ? "/even" : "/odd")).status();
+  };
+  bool failed = true;
+  for (int64_t at = 0; failed; ++at) {
+    ASSERT_LT(at, kMostChanges);
+    int64_t next = kNever;
+    const auto disk = io::MakeMemoryFileSystem();
+    const auto fs = std::make_shared<save::FaultyFileSystem>(disk, [&](int64_t) {
+      return next++ == at ? absl::ResourceExhaustedError("disk full") : absl::OkStatus();
+    });
+    Saver saver(SaverOptions{.max_to_keep = 1, .file_system = fs});
+    ASSERT_EQ(save(saver, 1), absl::OkStatus());
+    next = 0;
+    save(saver, 2).IgnoreError();
+    failed = next > at;
+    next = kNever;
+    for (const float number : {3, 4, 5}) {
+      ASSERT_EQ(save(saver, number), absl::OkStatus());
+      const auto arrays = LoadCheckpoint(kFolder, disk.get());
+      ASSERT_TRUE(arrays.ok()) << arrays.status() << " after the error of change " << at;
+      EXPECT_EQ(arrays->Find("w")->values<float>()[0], number);
+    }
   }
 }
 

@@ -72,6 +72,24 @@ TEST_F(SaverTest, RestoresWhatItSaved) {
   EXPECT_NE(arrays->Find("dense/w"), nullptr);
 }
 
+// The best one so far, say, beside those of a training.
+TEST_F(SaverTest, ACheckpointWithoutStateIsNotCounted) {
+  Saver saver(Options(/*max_to_keep=*/1));
+  ASSERT_EQ(saver.Save(session_, kPath, 1).status(), absl::OkStatus());
+  for (const int64_t best : {1, 2}) {
+    ASSERT_EQ(
+        saver.Save(session_, "memory://bucket/run/best", best, {.write_state = false}).status(),
+        absl::OkStatus());
+  }
+  EXPECT_THAT(*LatestCheckpoint("memory://bucket/run", "checkpoint", fs_.get()),
+              EndsWith("model.ckpt-1"));
+  ASSERT_EQ(saver.Save(session_, kPath, 2).status(), absl::OkStatus());
+  EXPECT_THAT(saver.last_checkpoints(), ElementsAre(EndsWith("model.ckpt-2")));
+  EXPECT_THAT(Files(), ElementsAre("best-1.data-00000-of-00001", "best-1.index",
+                                   "best-2.data-00000-of-00001", "best-2.index", "checkpoint",
+                                   "model.ckpt-2.data-00000-of-00001", "model.ckpt-2.index"));
+}
+
 // Other threads call Run meanwhile; one of them closes the session in the end.
 TEST_F(SaverTest, SavesAllVariablesOfOneMoment) {
   const Operation step = Group({Operation(AssignAdd(w_, Constant(Array::Of<float>({2}, {1, 1})))),
