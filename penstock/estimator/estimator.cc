@@ -5,12 +5,11 @@
 #include <system_error>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 
 #include "penstock/base/random.h"
 #include "penstock/base/status.h"
+#include "penstock/estimator/restore.h"
 #include "penstock/io/uri.h"
 #include "penstock/session/train/saver.h"
 #include "penstock/train/file_host.h"
@@ -27,22 +26,6 @@ absl::StatusOr<std::string> TemporaryModelDir() {
         "the estimator has no model_dir, and there is no temporary folder: ", error.message()));
   }
   return (folder / absl::StrCat("penstock-estimator-", absl::Hex(base::EntropySeed()))).string();
-}
-
-// Name of the newest complete checkpoint in the folder; empty: there is none.
-absl::StatusOr<std::string> NewestIn(io::FileSystem& fs, const std::string& model_dir) {
-  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> files, fs.List(model_dir));
-  std::pair<int64_t, std::string> newest = {-1, ""};
-  for (const io::FileInfo& file : files) {
-    const std::string name = io::Basename(file.uri);
-    absl::string_view step = name;
-    int64_t number = -1;
-    if (!file.is_directory && absl::ConsumePrefix(&step, "model.ckpt-") &&
-        absl::ConsumeSuffix(&step, ".index") && absl::SimpleAtoi(step, &number)) {
-      newest = std::max(newest, {number, absl::StrCat("model.ckpt-", step)});
-    }
-  }
-  return newest.second;
 }
 
 }  // namespace
@@ -134,36 +117,7 @@ absl::StatusOr<std::shared_ptr<io::FileSystem>> Estimator::Files() const {
 
 absl::StatusOr<std::string> Estimator::LatestCheckpoint() const {
   PENSTOCK_ASSIGN_OR_RETURN(const auto fs, Files());
-  std::vector<std::string> before;
-  for (;;) {
-    const auto state = session::train::GetCheckpointState(model_dir(), "checkpoint", fs.get());
-    if (absl::IsNotFound(state.status())) return std::string();
-    if (absl::IsDataLoss(state.status())) {
-      return absl::DataLossError(
-          absl::StrCat(state.status().message(),
-                       "; empty this file, and the newest checkpoint in the folder is used"));
-    }
-    if (!state.ok()) return state.status();
-    // The newest one, or one before it if that is incomplete.
-    std::vector<std::string> paths = state->all_model_checkpoint_paths;
-    paths.push_back(state->model_checkpoint_path);
-    for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
-      if (path->empty()) continue;
-      PENSTOCK_ASSIGN_OR_RETURN(const bool exists,
-                                session::train::CheckpointExists(*path, fs.get()));
-      if (exists) return *path;
-    }
-    // A training may have saved newer ones since the file was read, and removed these.
-    if (paths == before) break;
-    before = std::move(paths);
-  }
-  // The file was emptied, or another training removed what it names. To begin again would replace what is left.
-  PENSTOCK_ASSIGN_OR_RETURN(const std::string newest, NewestIn(*fs, model_dir()));
-  if (newest.empty()) return newest;
-  config_.Log(absl::StrCat(io::DisplayName(io::JoinPath(model_dir(), "checkpoint")),
-                           " names no checkpoint that exists, using ", newest,
-                           ", the newest one in the folder"));
-  return io::JoinPath(model_dir(), newest);
+  return NewestCheckpoint(*fs, model_dir(), [this](absl::string_view line) { config_.Log(line); });
 }
 
 std::string Estimator::EvalDir(absl::string_view name) const {

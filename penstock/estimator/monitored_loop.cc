@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,6 +15,9 @@ namespace {
 // A train_op that accumulates gradients may leave the global step unchanged in some runs; in so
 // many it is a mistake.
 constexpr int64_t kMaxRunsWithoutProgress = 1000;
+// The count on the host is compared with the variable after so many runs, the first ones, and then
+// after every so many.
+constexpr int64_t kComparedRuns = 100;
 // Prepared calls that are kept: with and without the values that are printed, and the like.
 constexpr size_t kMaxPrepared = 8;
 
@@ -70,7 +74,8 @@ absl::StatusOr<bool> MonitoredLoop::Run(const session::Fetches& fetches, int64_t
   if (!before.ok()) return before;
   first_.push_back(fetches_.size());
 
-  absl::StatusOr<std::vector<base::Array>> results = Execute(steps);
+  int64_t done = 1;
+  absl::StatusOr<std::vector<base::Array>> results = Execute(steps, &done);
   if (absl::IsOutOfRange(results.status())) {
     // The execution before may have ended early.
     if (!global_step_.empty()) {
@@ -79,7 +84,7 @@ absl::StatusOr<bool> MonitoredLoop::Run(const session::Fetches& fetches, int64_t
     return false;
   }
   if (!results.ok()) return results.status();
-  PENSTOCK_RETURN_IF_ERROR(CountSteps(steps));
+  PENSTOCK_RETURN_IF_ERROR(CountSteps(done));
   if (values != nullptr) values->assign(results->begin(), results->begin() + fetches.size());
   for (size_t i = 0; i < hooks_.size(); ++i) {
     RunValues run;
@@ -97,9 +102,9 @@ absl::Status MonitoredLoop::End() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<base::Array>> MonitoredLoop::Execute(int64_t steps) {
+absl::StatusOr<std::vector<base::Array>> MonitoredLoop::Execute(int64_t steps, int64_t* done) {
   session::Session& session = context_->session();
-  if (steps > 1) return session.RunLoop(steps, fetches_, feeds_);
+  if (steps > 1) return session.RunLoop(steps, fetches_, feeds_, done);
   if (!feeds_.empty()) return session.Run(fetches_, feeds_);
   PENSTOCK_ASSIGN_OR_RETURN(session::Callable * callable, Prepare());
   return (*callable)(absl::Span<const base::Array>());
@@ -128,30 +133,23 @@ absl::StatusOr<int64_t> MonitoredLoop::ReadGlobalStep() {
 }
 
 absl::Status MonitoredLoop::CountSteps(int64_t steps) {
-  if (global_step_.empty() || (verified_ && !exact_ && steps == 1)) {
-    context_->steps_run_ += steps;
+  context_->steps_run_ += steps;
+  const bool trusted = compared_ >= kComparedRuns && !exact_ && !runs_anything_;
+  if (global_step_.empty() || (trusted && steps == 1 && ++since_compared_ < kComparedRuns)) {
     context_->global_step_ += steps;
     return absl::OkStatus();
   }
   PENSTOCK_ASSIGN_OR_RETURN(const int64_t now, ReadGlobalStep());
-  const int64_t added = now - context_->global_step_;
-  context_->global_step_ = now;
-  if (runs_anything_) {
-    context_->steps_run_ += steps;
-    return absl::OkStatus();
-  }
-  // The device loop ends early with the input.
-  const bool ended_early = steps > 1 && added > 0 && added < steps && !exact_;
-  context_->steps_run_ += ended_early ? added : steps;
-  if (!verified_) exact_ = added != steps && !ended_early;
-  verified_ = true;
+  const int64_t added = now - std::exchange(context_->global_step_, now);
+  if (runs_anything_) return absl::OkStatus();
+  ++compared_;
+  since_compared_ = 0;
+  exact_ = exact_ || added != steps;
   runs_without_progress_ = added == 0 ? runs_without_progress_ + 1 : 0;
-  if (runs_without_progress_ >= kMaxRunsWithoutProgress) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the train_op has not increased the global step in ", kMaxRunsWithoutProgress,
-                     " runs (it is ", now, "): pass GetGlobalStep() to Minimize"));
-  }
-  return absl::OkStatus();
+  if (runs_without_progress_ < kMaxRunsWithoutProgress) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the train_op has not increased the global step in ", kMaxRunsWithoutProgress,
+                   " runs (it is ", now, "): pass GetGlobalStep() to Minimize"));
 }
 
 }  // namespace penstock::estimator

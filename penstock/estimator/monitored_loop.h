@@ -11,10 +11,10 @@
 //   }
 //   PENSTOCK_RETURN_IF_ERROR(loop.End());
 //
-// The global step is counted on the host, because reading it would block on the device in every
-// step. The first run compares the count with the variable; a train_op that does not add exactly 1
-// in each step makes the loop read the variable after each run, as executions of several steps do,
-// which end early with the input.
+// The global step is counted on the host, because reading it would be a round trip to the device in
+// every step. The first 100 runs compare the count with the variable, and then every 100th does: one
+// that did not add exactly 1 makes the loop read the variable after each run, as executions of
+// several steps do. So a train_op may accumulate gradients, and continue in the middle of that.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,8 @@ class MonitoredLoop {
     session::Fetches fetches;
     session::Callable callable;
   };
-  absl::StatusOr<std::vector<base::Array>> Execute(int64_t steps);
+  // At most `steps` steps; `done` receives how many if that is above 1.
+  absl::StatusOr<std::vector<base::Array>> Execute(int64_t steps, int64_t* done);
   absl::StatusOr<session::Callable*> Prepare();
   absl::StatusOr<int64_t> ReadGlobalStep();
   // After a run of `steps` steps.
@@ -78,7 +79,8 @@ class MonitoredLoop {
   std::optional<RunContext> context_;
   std::string global_step_;
   bool runs_anything_ = false;
-  bool verified_ = false, exact_ = false;
+  bool exact_ = false;                         // the variable is read after each run
+  int64_t compared_ = 0, since_compared_ = 0;  // runs
   int64_t runs_without_progress_ = 0;
   // Of the current run.
   session::Fetches fetches_;

@@ -10,6 +10,7 @@
 #include "penstock/base/status.h"
 #include "penstock/estimator/hooks/hooks.h"
 #include "penstock/estimator/monitored_loop.h"
+#include "penstock/estimator/restore.h"
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
 #include "penstock/session/train/saver.h"
@@ -65,6 +66,7 @@ Hooks MonitoredTrainingSession::State::AllHooks() const {
   if (!options.checkpoint_dir.empty() && options.log_step_count_steps > 0) {
     hooks.push_back(StepCounterHook({.every_n_steps = options.log_step_count_steps,
                                      .output_dir = folder,
+                                     .file_system = fs,
                                      .clock = options.clock}));
   }
   std::optional<int64_t> every = options.save_summaries_steps;
@@ -106,8 +108,8 @@ absl::Status MonitoredTrainingSession::State::SetInitialValues() {
 absl::StatusOr<bool> MonitoredTrainingSession::State::SetVariables() {
   std::string checkpoint;
   if (!options.checkpoint_dir.empty()) {
-    PENSTOCK_ASSIGN_OR_RETURN(checkpoint, session::train::LatestCheckpoint(options.checkpoint_dir,
-                                                                           "checkpoint", fs.get()));
+    PENSTOCK_ASSIGN_OR_RETURN(checkpoint,
+                              NewestCheckpoint(*fs, options.checkpoint_dir, options.log));
   }
   if (checkpoint.empty()) {
     PENSTOCK_RETURN_IF_ERROR(SetInitialValues());

@@ -1,11 +1,16 @@
 #include "penstock/estimator/monitored_session.h"
 
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 #include "penstock/data/dataset.h"
 #include "penstock/estimator/hooks/hooks.h"
 #include "penstock/estimator/testing/small_estimator.h"
+#include "penstock/io/memory/memory_file_system.h"
 #include "penstock/session/data.h"
 #include "penstock/session/ops/core_ops.h"
 #include "penstock/session/ops/math_ops.h"
@@ -47,6 +52,45 @@ class MonitoredSessionTest : public ::testing::Test {
   session::Operation train_ = session::train::GradientDescentOptimizer(0.1).Minimize(
       w_ * x_, session::GetOrCreateGlobalStep());
 };
+
+// Of a folder from which somebody has removed the newest checkpoint, and of one whose file "checkpoint" was emptied.
+TEST_F(MonitoredSessionTest, GoesOnFromAnOlderCheckpointAndRemovesNone) {
+  {
+    MonitoredTrainingSession session = Make({.save_checkpoint_steps = 1});
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(session.Run(train_, Feed(1)), absl::OkStatus());
+  }
+  ASSERT_THAT(Latest(), EndsWith("model.ckpt-3"));
+  std::filesystem::remove(Latest() + ".index");
+  {
+    MonitoredTrainingSession session = Make({.max_to_keep = 1});
+    ASSERT_EQ(session.status(), absl::OkStatus());
+    EXPECT_EQ(session.global_step(), 2);
+    EXPECT_FLOAT_EQ(Value(session, w_), 9.8f);
+  }
+  std::filesystem::resize_file(folder_.path() + "/checkpoint", 0);
+  MonitoredTrainingSession session = Make({.max_to_keep = 1});
+  ASSERT_EQ(session.status(), absl::OkStatus());
+  EXPECT_EQ(session.global_step(), 2);
+  EXPECT_TRUE(*session::train::CheckpointExists(folder_.path() + "/model.ckpt-2"));
+}
+
+// Checkpoints, summaries and the counter's events, all where file_system is.
+TEST_F(MonitoredSessionTest, WritesEverythingToItsFileSystem) {
+  const auto fs = io::MakeMemoryFileSystem();
+  MonitoredTrainingSession session({.checkpoint_dir = "memory://bucket/run",
+                                    .save_checkpoint_steps = 2,
+                                    .log_step_count_steps = 1,
+                                    .log = nullptr,
+                                    .file_system = fs});
+  ASSERT_EQ(session.status(), absl::OkStatus());
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(session.Run(train_, Feed(1)), absl::OkStatus());
+  ASSERT_EQ(session.Close(), absl::OkStatus());
+  const auto files = fs->List("memory://bucket/run");
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_TRUE(std::any_of(files->begin(), files->end(), [](const io::FileInfo& file) {
+    return absl::EndsWith(file.uri, ".steps");
+  }));
+}
 
 TEST_F(MonitoredSessionTest, TrainsToTheLastStepSavesAndGoesOn) {
   {

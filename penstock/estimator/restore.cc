@@ -1,10 +1,14 @@
 #include "penstock/estimator/restore.h"
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 #include "penstock/base/status.h"
 #include "penstock/io/uri.h"
@@ -26,6 +30,22 @@ std::string NameList(const std::vector<std::string>& names) {
   if (names.size() > kMaxListed)
     absl::StrAppend(&text, " and ", names.size() - kMaxListed, " more");
   return text;
+}
+
+// Name of the newest complete checkpoint in the folder; empty: there is none.
+absl::StatusOr<std::string> NewestIn(io::FileSystem& fs, const std::string& folder) {
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> files, fs.List(folder));
+  std::pair<int64_t, std::string> newest = {-1, ""};
+  for (const io::FileInfo& file : files) {
+    const std::string name = io::Basename(file.uri);
+    absl::string_view step = name;
+    int64_t number = -1;
+    if (!file.is_directory && absl::ConsumePrefix(&step, "model.ckpt-") &&
+        absl::ConsumeSuffix(&step, ".index") && absl::SimpleAtoi(step, &number)) {
+      newest = std::max(newest, {number, absl::StrCat("model.ckpt-", step)});
+    }
+  }
+  return newest.second;
 }
 
 struct Differences {
@@ -70,6 +90,41 @@ std::string Describe(const Differences& differences) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> NewestCheckpoint(io::FileSystem& fs, const std::string& folder,
+                                             const std::function<void(absl::string_view)>& log) {
+  std::vector<std::string> before;
+  for (;;) {
+    const auto state = session::train::GetCheckpointState(folder, "checkpoint", &fs);
+    if (absl::IsNotFound(state.status())) return std::string();
+    if (absl::IsDataLoss(state.status())) {
+      return absl::DataLossError(
+          absl::StrCat(state.status().message(),
+                       "; empty this file, and the newest checkpoint in the folder is used"));
+    }
+    if (!state.ok()) return state.status();
+    // The newest one, or one before it if that is incomplete.
+    std::vector<std::string> paths = state->all_model_checkpoint_paths;
+    paths.push_back(state->model_checkpoint_path);
+    for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
+      if (path->empty()) continue;
+      PENSTOCK_ASSIGN_OR_RETURN(const bool exists, session::train::CheckpointExists(*path, &fs));
+      if (exists) return *path;
+    }
+    // A training may have saved newer ones since the file was read, and removed these.
+    if (paths == before) break;
+    before = std::move(paths);
+  }
+  // The file was emptied, or another training removed what it names. To begin again would replace what is left.
+  PENSTOCK_ASSIGN_OR_RETURN(const std::string newest, NewestIn(fs, folder));
+  if (newest.empty()) return newest;
+  if (log != nullptr) {
+    log(absl::StrCat(io::DisplayName(io::JoinPath(folder, "checkpoint")),
+                     " names no checkpoint that exists, using ", newest,
+                     ", the newest one in the folder"));
+  }
+  return io::JoinPath(folder, newest);
+}
 
 absl::Status RestoreVariables(io::FileSystem& fs, session::Session& session,
                               const std::string& checkpoint, bool training,

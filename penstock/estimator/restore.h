@@ -1,6 +1,7 @@
 // Restoring the variables of a graph from a checkpoint. Internal to room estimator.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,6 +12,12 @@
 #include "penstock/session/session.h"
 
 namespace penstock::estimator {
+
+// Path of the newest checkpoint of a folder: of those that its file "checkpoint" names and that exist,
+// or of those in the folder, if that file names none; "" if there is none. A training that began anew
+// beside checkpoints would replace them. DATA_LOSS if the file is malformed.
+absl::StatusOr<std::string> NewestCheckpoint(io::FileSystem& fs, const std::string& folder,
+                                             const std::function<void(absl::string_view)>& log);
 
 // Sets all global variables of the session's graph. INVALID_ARGUMENT, and nothing is set, if the
 // graph does not fit: the message lists the variables that the checkpoint lacks, those of another

@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 #include "penstock/estimator/testing/small_estimator.h"
+#include "penstock/session/ops/core_ops.h"
+#include "penstock/session/ops/math_ops.h"
 #include "penstock/session/train/saver.h"
 
 namespace penstock::estimator {
@@ -221,6 +223,31 @@ TEST(Resume, RejectsAGraphThatDiffersFromTheCheckpoint) {
   EXPECT_THAT(names.message(), HasSubstr("the checkpoint lacks 'only/kernel', 'only/bias'"));
   EXPECT_THAT(names.message(), HasSubstr("only the checkpoint has"));
   EXPECT_THAT(names.message(), HasSubstr("'hidden/bias'"));
+}
+
+// Only every fourth run is a step, as where gradients are accumulated; the first one of this process is.
+TEST(Resume, CountsTheStepsOfATrainOpThatAccumulates) {
+  const TemporaryFolder folder;
+  Estimator estimator(
+      {.model_fn = [](const NamedTensors& features, const NamedTensors& labels,
+                      ModeKeys mode) -> EstimatorSpec {
+         namespace tf = session;
+         const auto number = [](int64_t x) { return tf::Constant(base::Array::Scalar(x)); };
+         const tf::Variable runs(base::Array::Scalar<int64_t>(3), "runs", {.trainable = false});
+         const tf::Tensor run = tf::AssignAdd(runs, number(1));
+         const tf::Tensor step =
+             tf::Cast(tf::Equal(tf::Mod(run, number(4)), number(0)), base::DType::kI64);
+         return {.mode = mode,
+                 .loss = tf::losses::SparseSoftmaxCrossEntropy(labels,
+                                                               tf::layers::Dense(features["x"], 3)),
+                 .train_op = tf::Operation(tf::AssignAdd(tf::GetGlobalStep(), step))};
+       },
+       .model_dir = folder.path(),
+       .config = QuietConfig()});
+  ASSERT_EQ(estimator.Train(TrainBatches(), {.max_steps = 5}), absl::OkStatus());
+  EXPECT_EQ(estimator.GetVariableValue("global_step")->item<int64_t>(), 5);
+  EXPECT_EQ(estimator.GetVariableValue("runs")->item<int64_t>(), 3 + 17);
+  EXPECT_THAT(*estimator.LatestCheckpoint(), HasSubstr("model.ckpt-5"));
 }
 
 // Saves often, while others evaluate each new checkpoint and old ones are removed.

@@ -20,7 +20,7 @@ namespace tf = session;
 using feature_column::FeatureColumns;
 using tf::Tensor;
 
-constexpr double kDefaultRate = 0.05;
+constexpr double kDefaultRate = 0.05, kLinearRate = 0.2;  // of optimizers by name
 
 struct DnnNetwork {
   std::vector<int64_t> hidden_units;
@@ -66,6 +66,7 @@ OptimizerChoice OrAdagrad(const OptimizerChoice& optimizer) {
 }
 
 OptimizerChoice OrFtrl(const OptimizerChoice& optimizer, size_t columns) {
+  if (!optimizer.name().empty()) return OptimizerChoice(optimizer.name(), kLinearRate);
   if (!optimizer.is_default()) return optimizer;
   return tf::train::FtrlOptimizer(
       std::min(0.2, 1 / std::sqrt(static_cast<double>(std::max<size_t>(1, columns)))));
@@ -194,22 +195,24 @@ std::string NameOfClass(const std::vector<std::string>& vocabulary, int64_t clas
 
 }  // namespace
 
-OptimizerChoice::OptimizerChoice(const char* name) {
-  const std::string text = name == nullptr ? "" : name;
-  make_ = [text]() -> std::shared_ptr<tf::train::Optimizer> {
+OptimizerChoice::OptimizerChoice(const char* name)
+    : OptimizerChoice(name == nullptr ? "" : name, kDefaultRate) {}
+
+OptimizerChoice::OptimizerChoice(std::string name, double learning_rate) : name_(std::move(name)) {
+  make_ = [text = name_, learning_rate]() -> std::shared_ptr<tf::train::Optimizer> {
     using namespace tf::train;  // NOLINT
     const std::string lower = absl::AsciiStrToLower(text);
-    if (lower == "adagrad") return std::make_shared<AdagradOptimizer>(kDefaultRate);
-    if (lower == "adam") return std::make_shared<AdamOptimizer>(kDefaultRate);
-    if (lower == "ftrl") return std::make_shared<FtrlOptimizer>(kDefaultRate);
-    if (lower == "rmsprop") return std::make_shared<RMSPropOptimizer>(kDefaultRate);
+    if (lower == "adagrad") return std::make_shared<AdagradOptimizer>(learning_rate);
+    if (lower == "adam") return std::make_shared<AdamOptimizer>(learning_rate);
+    if (lower == "ftrl") return std::make_shared<FtrlOptimizer>(learning_rate);
+    if (lower == "rmsprop") return std::make_shared<RMSPropOptimizer>(learning_rate);
     if (lower != "sgd") {
       tf::FailOp({}, "OptimizerChoice",
                  absl::StrCat("there is no optimizer '", text,
                               "'; the names are Adagrad, Adam, Ftrl, RMSProp, SGD"),
                  base::SourceLocation());
     }
-    return std::make_shared<GradientDescentOptimizer>(kDefaultRate);
+    return std::make_shared<GradientDescentOptimizer>(learning_rate);
   };
 }
 

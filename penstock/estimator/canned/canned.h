@@ -42,17 +42,21 @@ class OptimizerChoice {
  public:
   using Make = std::function<std::shared_ptr<session::train::Optimizer>()>;
   OptimizerChoice() = default;  // the estimator's default
-  // TensorFlow's names: "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD", with a learning rate of 0.05.
+  // TensorFlow's names: "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD", with a learning rate of 0.05, in
+  // linear models 0.2.
   OptimizerChoice(const char* name);  // NOLINT
+  OptimizerChoice(std::string name, double learning_rate);
   template <typename T, std::enable_if_t<std::is_base_of_v<session::train::Optimizer, T>, int> = 0>
   OptimizerChoice(const T& optimizer)  // NOLINT
       : make_([optimizer] { return optimizer.Clone(); }) {}
   OptimizerChoice(Make make) : make_(std::move(make)) {}  // NOLINT
 
   bool is_default() const { return make_ == nullptr; }
+  const std::string& name() const { return name_; }  // empty: it was not given by its name
   std::shared_ptr<session::train::Optimizer> operator()() const { return make_(); }
 
  private:
+  std::string name_;
   Make make_;
 };
 

@@ -66,6 +66,7 @@ struct NumericColumnOptions {
   // Value of an Example without this feature, for MakeParseExampleSchema.
   std::optional<double> default_value = {};
   base::DType dtype = base::DType::kF32;  // of the dataset's column in MakeParseExampleSchema
+  // Gets the feature as float32; TensorFlow gives it in its own type.
   std::function<session::Tensor(const session::Tensor&)> normalizer_fn = nullptr;
 };
 FeatureColumn NumericColumn(absl::string_view key, NumericColumnOptions options = {});

@@ -8,8 +8,11 @@
 #include "penstock/estimator/feature_column/fingerprint.h"
 #include "penstock/session/data.h"
 #include "penstock/session/ops/array_ops.h"
+#include "penstock/session/ops/core_ops.h"
 #include "penstock/session/ops/math_ops.h"
 #include "penstock/session/session.h"
+#include "penstock/session/train/optimizer.h"
+#include "penstock/session/variable.h"
 
 namespace penstock::feature_column {
 namespace feature_column_test {
@@ -112,6 +115,26 @@ TEST(InputLayer, HashBucketsAreFingerprints) {
       EXPECT_EQ(values[row * 5 + id], is_id ? 1 : 0) << row << " " << id;
     }
   }
+}
+
+// A row of zeros has a norm without a gradient.
+TEST(InputLayer, EmbeddingsOfALimitedNormTrainFromZero) {
+  session::Graph graph;
+  const auto scope = graph.AsDefault();
+  const session::Tensor ids = session::Constant(Array::Of<int64_t>({2, 1}, {0, 1}));
+  const session::Tensor net =
+      InputLayer(NamedTensors{{"tags", ids}},
+                 {EmbeddingColumn(CategoricalColumnWithIdentity("tags", 4), 2,
+                                  {.initializer = session::ZerosInitializer(), .max_norm = 1.0})});
+  const session::Operation step =
+      session::train::GradientDescentOptimizer(0.1).Minimize(session::ReduceSum(net - 1.0f));
+  session::Session session;
+  ASSERT_EQ(session.Run(session::GlobalVariablesInitializer()), absl::OkStatus());
+  ASSERT_EQ(session.Run(step), absl::OkStatus());
+  const auto table = session.GetVariableValue("input_layer/tags_embedding/embedding_weights");
+  EXPECT_THAT(Values(table),
+              ::testing::Pointwise(::testing::FloatNear(1e-6f),
+                                   {-0.1f, -0.1f, -0.1f, -0.1f, 0.f, 0.f, 0.f, 0.f}));
 }
 
 TEST(InputLayer, EmbeddingsCombineTheValuesOfAnExample) {

@@ -159,10 +159,7 @@ class ColumnBuilder {
     Tensor table = GetVariable("embedding_weights", {NumBuckets(*column.source), column.dimension},
                                std::move(initializer), column.embedding.trainable);
     if (column.embedding.max_norm.has_value()) {
-      const Tensor norm =
-          session::Sqrt(session::ReduceSum(session::Square(table), 1, {.keepdims = true}));
-      table =
-          table * *column.embedding.max_norm / session::Maximum(norm, *column.embedding.max_norm);
+      table = session::ClipByNorm(table, *column.embedding.max_norm, {1}, "", where_);
     }
     return Lookup(table, Ids(*column.source), column.embedding.combiner);
   }

@@ -48,11 +48,13 @@ class CheckpointSaver : public SessionRunHook {
   }
 
   absl::Status AfterCreateSession(RunContext& context) override {
-    // Those of an earlier process count for max_to_keep.
+    // Those of an earlier process that this one continues count for max_to_keep.
     const auto state = session::train::GetCheckpointState(options_.checkpoint_dir, "checkpoint",
                                                           options_.file_system.get());
     if (state.ok()) {
-      PENSTOCK_RETURN_IF_ERROR(saver_->RecoverLastCheckpoints(state->all_model_checkpoint_paths));
+      if (context.restored()) {
+        PENSTOCK_RETURN_IF_ERROR(saver_->RecoverLastCheckpoints(state->all_model_checkpoint_paths));
+      }
     } else if (!absl::IsNotFound(state.status())) {
       return state.status();
     }

@@ -39,6 +39,7 @@ struct StepCounterOptions {
   std::optional<int64_t> every_n_steps = 100;
   std::optional<double> every_n_secs = {};
   std::string output_dir = "";
+  std::shared_ptr<io::FileSystem> file_system = nullptr;  // default: io::FileSystem::Default()
   base::Clock* clock = base::Clock::Real();
 };
 Hook StepCounterHook(const StepCounterOptions& options = {});

@@ -37,9 +37,11 @@ class StepCounter : public SessionRunHook {
     context.Log(absl::StrCat("global_step/sec: ", absl::StrFormat("%.6g", speed)));
     if (options_.output_dir.empty()) return absl::OkStatus();
     if (writer_ == nullptr) {
-      PENSTOCK_ASSIGN_OR_RETURN(writer_, train::EventWriter::Open({.folder = options_.output_dir,
-                                                                   .suffix = ".steps",
-                                                                   .clock = options_.clock}));
+      PENSTOCK_ASSIGN_OR_RETURN(writer_,
+                                train::EventWriter::Open({.folder = options_.output_dir,
+                                                          .suffix = ".steps",
+                                                          .file_system = options_.file_system,
+                                                          .clock = options_.clock}));
     }
     PENSTOCK_RETURN_IF_ERROR(
         writer_->Append(step, train::ScalarSummary({{"global_step/sec", speed}})));
