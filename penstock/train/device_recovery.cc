@@ -12,7 +12,9 @@ absl::StatusOr<DeviceRecovery> DeviceRecovery::Begin(DeviceModel& model,
                                                      const FitOptions& options) {
   DeviceRecovery recovery(model, options);
   if (options.max_device_losses == 0 && options.max_preemptions == 0) return recovery;
-  if (absl::IsUnimplemented(model.strategy().client().Reopen())) return recovery;
+  runtime::Client& client = model.strategy().client();
+  // Reopen gives up the devices of a worker that drains, and with them the state, which is still there.
+  if (!client.Draining().has_value() && absl::IsUnimplemented(client.Reopen())) return recovery;
   PENSTOCK_ASSIGN_OR_RETURN(recovery.start_, model.State());
   return recovery;
 }

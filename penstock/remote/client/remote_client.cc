@@ -111,11 +111,17 @@ class PutWriter {
   std::vector<std::pair<uint64_t, base::Array>> chunked_;
 };
 
-absl::Status AddHandles(const runtime::Buffers& buffers, std::vector<uint64_t>& handles) {
+// The handles of buffers of this session: in another one they name other buffers.
+absl::Status AddHandles(const ClientSession& session, const runtime::Buffers& buffers,
+                        std::vector<uint64_t>& handles) {
   for (const runtime::Buffer& buffer : buffers) {
     const auto* remote = dynamic_cast<const RemoteBuffer*>(buffer.impl().get());
     if (remote == nullptr) return absl::InvalidArgumentError("a buffer is of another client");
     PENSTOCK_RETURN_IF_ERROR(remote->CheckLive());
+    if (remote->session().get() != &session) {
+      PENSTOCK_RETURN_IF_ERROR(remote->session()->status());  // why it was lost
+      return absl::FailedPreconditionError("a buffer is of another session");
+    }
     handles.push_back(remote->handle());
   }
   return absl::OkStatus();
@@ -244,14 +250,15 @@ absl::Status RemoteClient::CheckPath(absl::string_view uri, bool write) const {
 
 absl::StatusOr<std::unique_ptr<train::HostFeed>> RemoteClient::OpenFeed(
     const train::FeedRequest& request) {
+  const std::shared_ptr<ClientSession> session = this->session();
   train::FeedRequest sent = request;
   if (request.device_rows != nullptr) {
     sent.device_columns = request.device_rows->names;
     for (const runtime::Buffers& replica : request.device_rows->replicas) {
-      PENSTOCK_RETURN_IF_ERROR(AddHandles(replica, sent.device_buffers));
+      PENSTOCK_RETURN_IF_ERROR(AddHandles(*session, replica, sent.device_buffers));
     }
   }
-  return std::make_unique<ClientFeed>(session(), devices_, std::move(sent));
+  return std::make_unique<ClientFeed>(session, devices_, std::move(sent));
 }
 
 absl::StatusOr<train::RowsThere> RemoteClient::ReadToDevices(const train::FeedRequest& request) {
@@ -263,7 +270,7 @@ absl::StatusOr<runtime::Buffers> RemoteClient::CopyToDevice(const runtime::Buffe
   PENSTOCK_RETURN_IF_ERROR(runtime::CheckDevice(device, *devices_));
   const std::shared_ptr<ClientSession> session = this->session();
   std::vector<uint64_t> handles;
-  PENSTOCK_RETURN_IF_ERROR(AddHandles(buffers, handles));
+  PENSTOCK_RETURN_IF_ERROR(AddHandles(*session, buffers, handles));
   const uint64_t first = session->NewHandles(static_cast<int64_t>(handles.size()));
   Request message;
   CopyBuffers& copy = *message.mutable_copy_buffers();

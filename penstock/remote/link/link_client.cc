@@ -521,7 +521,11 @@ void LinkConnector::Try() {
   }
   const std::shared_ptr<ClientStream> stream = attempt->stream;
   const double seconds = std::min(session_.keepalive_seconds() / 2, remaining);
-  attempt->deadline = session_.threads().After(seconds, [stream, seconds] {
+  // Not the stream itself: one that never begins has no end that cancels the deadline.
+  attempt->deadline = session_.threads().After(seconds, [weak = std::weak_ptr<ClientStream>(stream),
+                                                         seconds] {
+    const auto stream = weak.lock();
+    if (stream == nullptr) return;
     stream->Break(absl::DeadlineExceededError(absl::StrFormat("no answer within %.1f s", seconds)));
   });
   stream->set_events({.opened =

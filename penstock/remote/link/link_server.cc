@@ -88,9 +88,10 @@ class LinkServer::Impl {
  public:
   Impl(const LinkServerOptions& options, LinkServerHandler* handler)
       : options_(options), handler_(handler), log_(options.log) {}
-  ~Impl();
+  ~Impl() { Stop(); }
 
   absl::Status Start();
+  void Stop();
   const std::string& address() const { return address_; }
   void Drain(absl::string_view reason);
   absl::Status EndSession(const std::string& session, const absl::Status& reason);
@@ -198,11 +199,11 @@ absl::Status LinkServer::Impl::Start() {
   });
 }
 
-LinkServer::Impl::~Impl() {
+void LinkServer::Impl::Stop() {
   std::vector<SessionPtr> sessions;
   {
     std::unique_lock lock(mutex_);
-    stopping_ = true;
+    if (std::exchange(stopping_, true)) return;
     changed_.wait(lock, [&] { return opening_.empty(); });
     for (const auto& [id, session] : sessions_) sessions.push_back(session);
   }
@@ -308,9 +309,12 @@ void LinkServer::Impl::OnCall(const std::shared_ptr<ServerStream>& stream) {
 // A method with one request and one reply, which the handler answers.
 void LinkServer::Impl::OnUnary(const std::shared_ptr<ServerStream>& stream,
                                std::function<std::string(const std::string& request)> answer) {
-  const auto deadline = threads_->After(options_.hello_seconds, [stream] {
-    stream->Break(absl::DeadlineExceededError("the request did not come in time"));
-  });
+  const auto deadline =
+      threads_->After(options_.hello_seconds, [weak = std::weak_ptr<ServerStream>(stream)] {
+        const auto stream = weak.lock();
+        if (stream == nullptr) return;
+        stream->Break(absl::DeadlineExceededError("the request did not come in time"));
+      });
   stream->set_events(
       {.opened = {},
        .bytes =
@@ -546,6 +550,7 @@ absl::StatusOr<std::unique_ptr<LinkServer>> LinkServer::Start(const LinkServerOp
 
 LinkServer::LinkServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 LinkServer::~LinkServer() = default;
+void LinkServer::Stop() { impl_->Stop(); }
 const std::string& LinkServer::address() const { return impl_->address(); }
 void LinkServer::Drain(absl::string_view reason) { impl_->Drain(reason); }
 absl::Status LinkServer::EndSession(const std::string& session, const absl::Status& reason) {

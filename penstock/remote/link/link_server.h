@@ -118,8 +118,10 @@ class LinkServer {
   // is taken; NOT_FOUND, FAILED_PRECONDITION: certificate files.
   static absl::StatusOr<std::unique_ptr<LinkServer>> Start(const LinkServerOptions& options,
                                                            LinkServerHandler* handler);
-  // Ends all sessions (CANCELLED, "the worker ends"), waits for SessionEnded of each, stops.
-  ~LinkServer();
+  // Ends all sessions (CANCELLED, "the worker ends"), waits for SessionEnded of each, stops. The handler
+  // may use this object until it returns. Once, not by the handler.
+  void Stop();
+  ~LinkServer();  // stops
 
   const std::string& address() const;  // HOST:PORT with the real port
   // New sessions are rejected with UNAVAILABLE and `reason`; health says NOT_SERVING. Open sessions go on.

@@ -129,6 +129,10 @@ absl::Status ReliableLink::Attach(std::shared_ptr<Stream> stream, const PeerNumb
     return absl::AbortedError("the client opened another connection");
   }
   if (closed_) return ClosedError(*closed_);
+  // A Hello that was read late. Acknowledgments never go back, so a connection after it has brought this one.
+  if (expected_ && peer.received < acknowledged_) {
+    return absl::AbortedError("an older connection than the last one");
+  }
   if (peer.received < acknowledged_ || peer.received > last_sent_) {
     return absl::DataLossError(
         absl::StrCat("cannot resume the link: the peer has received message ", peer.received,
@@ -159,6 +163,7 @@ absl::Status ReliableLink::Attach(std::shared_ptr<Stream> stream, const PeerNumb
   }
   was_attached_ = true;
   lock.unlock();
+  if (!freed.empty()) changed_.notify_all();  // who waits for the window
   freed.clear();
   if (replaced) replaced->Break(absl::AbortedError("another connection took its place"));
   stream->Read();
@@ -167,8 +172,18 @@ absl::Status ReliableLink::Attach(std::shared_ptr<Stream> stream, const PeerNumb
   lock.lock();
   WriteMore(lock);
   ScheduleAck();
-  Deliver(lock);
+  const bool delivers = !inbox_.empty();
+  lock.unlock();
+  // On another thread: a receiver may block, and the caller has still to say that the link is connected.
+  if (delivers) DeliverSoon();
   return absl::OkStatus();
+}
+
+void ReliableLink::DeliverSoon() {
+  threads_.Run([self = shared_from_this()] {
+    std::unique_lock lock(self->mutex_);
+    self->Deliver(lock);
+  });
 }
 
 void ReliableLink::Detach(const absl::Status& reason) {
@@ -567,10 +582,7 @@ void ReliableLink::CloseWith(const absl::Status& reason, std::unique_lock<std::m
   lock.unlock();
   dropped.clear();
   // The receiver is called on a thread of the link, never on the one that closes it.
-  threads_.Run([self = shared_from_this()] {
-    std::unique_lock lock(self->mutex_);
-    self->Deliver(lock);
-  });
+  DeliverSoon();
   lock.lock();
 }
 

@@ -51,7 +51,7 @@ class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLi
   void Expect(const std::shared_ptr<Stream>& stream);
   // Goes on with a stream on which both sides have said Hello, the peer with these numbers. The stream has
   // no read or write outstanding. DATA_LOSS if the peer's number is impossible; ABORTED if another stream
-  // was expected meanwhile.
+  // was expected meanwhile, or if its Hello is an old one.
   absl::Status Attach(std::shared_ptr<Stream> stream, const PeerNumbers& peer);
   // Breaks the current stream, if any.
   void Detach(const absl::Status& reason);
@@ -111,6 +111,7 @@ class ReliableLink : public Link, public std::enable_shared_from_this<ReliableLi
   bool BuildBatch(grpc::ByteBuffer* batch);
   // Calls the receiver, unless another thread does. Unlocks meanwhile.
   void Deliver(std::unique_lock<std::mutex>& lock);
+  void DeliverSoon();  // on a thread of the link; without the mutex
   void Taken(const Incoming& item, std::unique_lock<std::mutex>& lock);
   void CloseWith(const absl::Status& reason, std::unique_lock<std::mutex>& lock);
   void ScheduleAck();

@@ -2,6 +2,7 @@
 #include "penstock/remote/link/reliable_link.h"
 
 #include <condition_variable>
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -33,6 +34,9 @@ class PlayedStream : public Stream {
   void Arrive(uint64_t sequence, absl::string_view header) {
     std::string text;
     AppendFrame(FrameType::kMessage, sequence, 0, header, 0, 0, &text);
+    Arrive(text);
+  }
+  void Arrive(const std::string& text) {
     const grpc::Slice slice(text);
     grpc::ByteBuffer buffer(&slice, 1);
     grpc::ByteBuffer* to;
@@ -45,6 +49,13 @@ class PlayedStream : public Stream {
     ASSERT_NE(to, nullptr) << "nobody reads";
     to->Swap(&buffer);
     tag->Run(true);
+  }
+
+  // As if its peer had taken the messages up to this one.
+  void Acknowledge(uint64_t sequence) {
+    std::string text;
+    AppendFrame(FrameType::kAck, 0, sequence, "", 0, 0, &text);
+    Arrive(text);
   }
 
   // Waits until the peer has been told that it has received so much.
@@ -170,6 +181,61 @@ TEST_F(ReliableLinks, AcknowledgeWhatIsTakenBetweenHelloAndAttach) {
   const auto second = Open();
   ASSERT_TRUE(link_->Attach(second, {}).ok());
   second->WaitForAck(1);
+}
+
+// A Hello that is read late names less than what the peer has acknowledged on the connection after it.
+TEST_F(ReliableLinks, TakeNoStreamWhoseHelloIsOlderThanAnAcknowledgment) {
+  const auto last = Open(), late = Open();
+  ASSERT_TRUE(link_->Send({.header = "a"}).ok());
+  link_->Expect(last);
+  ASSERT_TRUE(link_->Attach(last, {}).ok());
+  last->Acknowledge(1);
+  link_->Expect(late);
+  EXPECT_TRUE(absl::IsAborted(link_->Attach(late, {.received = 0})));
+  const auto next = Open();
+  link_->Expect(next);
+  ASSERT_TRUE(link_->Attach(next, {.received = 1}).ok());
+  EXPECT_TRUE(link_->connected());
+}
+
+// The acknowledgment that opens the window comes with Hello, and nothing is left to be sent again.
+TEST_F(ReliableLinks, SendWhenHelloOpensTheWindow) {
+  link_->set_window(1);
+  const auto first = Open();
+  ASSERT_TRUE(link_->Attach(first, {}).ok());
+  ASSERT_TRUE(link_->Send({.header = "a"}).ok());
+  std::thread sender([&] { EXPECT_TRUE(link_->Send({.header = "b"}).ok()); });
+  link_->Detach(absl::UnavailableError("cut"));
+  const auto second = Open();
+  ASSERT_TRUE(link_->Attach(second, {.received = 1}).ok());
+  sender.join();
+}
+
+// A receiver that blocks does not keep the caller, which says then that the link is connected.
+TEST_F(ReliableLinks, AttachWhileTheReceiverBlocks) {
+  class Blocks : public RecordingReceiver {
+   public:
+    void OnReconnected() override {
+      free.wait();
+      RecordingReceiver::OnReconnected();
+    }
+    std::latch free{1};
+  } receiver;
+  const auto link = std::make_shared<ReliableLink>(
+      threads_,
+      ReliableLink::Options{.receiver = &receiver, .on_disconnected = {}, .on_closed = {}});
+  const auto open = [&] {
+    auto stream = PlayedStream::Open(threads_);
+    stream->set_events(link->EventsFor(stream));
+    return stream;
+  };
+  ASSERT_TRUE(link->Attach(open(), {}).ok());
+  link->Detach(absl::UnavailableError("cut"));
+  ASSERT_TRUE(link->Attach(open(), {}).ok());
+  receiver.free.count_down();
+  receiver.WaitForReconnects(1);
+  link->Fail(absl::OkStatus());
+  link->WaitClosed();
 }
 
 }  // namespace reliable_link_test

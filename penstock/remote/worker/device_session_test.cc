@@ -180,6 +180,19 @@ TEST_F(DeviceSessionTest, RequestWaitsForUploadThatItUses) {
   EXPECT_EQ(TextOf(NextReply()), "abcd");
 }
 
+// Its type and value are known only then.
+TEST_F(DeviceSessionTest, CopiesABufferWhenItsUploadHasArrived) {
+  Send(PutRequest(1, 4, false));
+  Request copy;
+  copy.mutable_copy_buffers()->add_buffers(1);
+  copy.mutable_copy_buffers()->set_first_copy(2);
+  copy.set_id(7);
+  Send(copy);
+  SendChunk(1, 0, 4, "abcd");
+  ASSERT_TRUE(NextReply().ok());
+  EXPECT_EQ(TextOf(Call(GetRequest(2))), "abcd");
+}
+
 // As a newer client would: a body that this program's protocol.proto does not have, which protobuf hides.
 TEST_F(DeviceSessionTest, RejectsRequestsOfUnknownKind) {
   constexpr char kUnknownBody[] = "\xba\x3e\x02\x08\x07";  // field 999, a message

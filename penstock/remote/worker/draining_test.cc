@@ -128,6 +128,20 @@ class DrainAt : public train::Callback {
   std::string notes_;
 };
 
+// The second call of Fit must not give up the devices, and with them what the first has trained.
+TEST_F(DrainingTest, KeepsTheStateWhenFitIsCalledAgain) {
+  const auto trainer = NewTrainer(client_);
+  ASSERT_TRUE(trainer->Fit(Batches(), {.epochs = 1}).ok());
+  worker_->Drain("SIGTERM");
+  ASSERT_TRUE(client_->Put(Array::Scalar(1.f), client_->devices()[0])->Get().ok());
+  ASSERT_NE(client_->Draining(), std::nullopt);
+  const auto history = trainer->Fit(Batches(), {.epochs = 2, .initial_epoch = 1});
+  ASSERT_TRUE(history.ok()) << history.status();
+  EXPECT_TRUE(history->interrupted);
+  const auto state = trainer->State();
+  EXPECT_TRUE(state.ok()) << state.status();
+}
+
 TEST_F(DrainingTest, InterruptsATrainingThatSavesNothing) {
   EXPECT_EQ(client_->Draining(), std::nullopt);
   const auto trainer = NewTrainer(client_);

@@ -109,6 +109,10 @@ absl::Status SessionState::FindBuffers(absl::Span<const uint64_t> handles,
     const auto found = buffers_.find(handle);
     if (found == buffers_.end()) return UnknownHandle(handle);
     PENSTOCK_RETURN_IF_ERROR(found->second.error);
+    if (found->second.uploading) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("buffer ", handle, " is still being uploaded"));
+    }
     out.push_back(found->second.buffer);
   }
   return absl::OkStatus();

@@ -339,7 +339,11 @@ absl::StatusOr<std::vector<runtime::Buffers>> Dispatch(SessionState& session,
 absl::Status HandleExecute(SessionState& session, Call& call) {
   const Execute& execute = call.body.execute();
   const uint64_t request = call.body.id();
-  PENSTOCK_RETURN_IF_ERROR(CheckExecute(session, execute));
+  if (const absl::Status checked = CheckExecute(session, execute); !checked.ok()) {
+    // The client has the results' handles, whatever the reply says: the next requests would fail.
+    if (absl::IsResourceExhausted(checked)) session.End(checked);
+    return checked;
+  }
   std::shared_ptr<void> busy = session.Busy();
   std::vector<runtime::Buffer> donated;
   const absl::StatusOr<std::vector<runtime::Buffers>> out =
@@ -441,6 +445,7 @@ absl::Status HandleCopyBuffers(SessionState& session, Call& call) {
   return session.RunWait(
       [&session, request, device, from = std::move(from), handle = copy.first_copy()]() mutable {
         absl::Status status;
+        std::vector<uint64_t> made;
         for (size_t i = 0; i < from.size() && status.ok(); ++i, ++handle) {
           status = base::CatchExceptions([&]() -> absl::Status {
             PENSTOCK_RETURN_IF_ERROR(session.CheckNewHandles({&handle, 1}));
@@ -449,9 +454,12 @@ absl::Status HandleCopyBuffers(SessionState& session, Call& call) {
             PENSTOCK_ASSIGN_OR_RETURN(runtime::Buffer copied, session.client().Put(array, *device));
             PENSTOCK_RETURN_IF_ERROR(copied.Await());
             session.AddBuffer(handle, std::move(copied));
+            made.push_back(handle);
             return absl::OkStatus();
           });
         }
+        // The client has no buffers then, whose end would free these.
+        if (!status.ok()) session.Delete(made).IgnoreError();
         status.ok() ? session.SendReply(request, Reply()) : session.SendError(request, status);
       });
 }

@@ -137,6 +137,8 @@ bool SessionState::IsReadyLocked(const Call& call) const {
   const auto& saved = request.has_files() ? request.files().write_bundle().buffers()
                                           : request.checkpoints().save().buffers();
   if (std::any_of(saved.begin(), saved.end(), uploading)) return false;
+  const auto& copied = request.copy_buffers().buffers();
+  if (std::any_of(copied.begin(), copied.end(), uploading)) return false;
   return !(request.has_get() && uploading(request.get().buffer())) &&
          !(request.has_await() && uploading(request.await().buffer()));
 }

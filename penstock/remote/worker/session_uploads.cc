@@ -157,11 +157,13 @@ void SessionState::FinishUpload(uint64_t handle, const std::shared_ptr<Upload>& 
   }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    --uploading_;
     if (upload->error.ok()) buffer_bytes_ -= upload->total;  // AddBuffer counts it
   }
   upload->memory = {};
   AddBuffer(handle, std::move(buffer));
+  // Last: without uploads, IsReadyLocked takes every buffer for one that is there.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  --uploading_;
 }
 
 absl::StatusOr<std::string> SessionState::TakeText(uint64_t handle, int64_t bytes) {

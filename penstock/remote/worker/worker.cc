@@ -84,16 +84,24 @@ void Worker::Impl::End() {
     taking_over = std::move(taking_over_);
   }
   taking_over = nullptr;  // its tasks use the server
-  server_ = nullptr;      // ends all sessions; afterwards nothing calls this object but trainings
+  // Ends all sessions; afterwards nothing calls this object but trainings. Calls that are answered
+  // meanwhile use both servers.
+  if (server_ != nullptr) server_->Stop();
   std::unique_ptr<base::ThreadPool> ending;
   std::shared_ptr<LinkServer> training_server;
   {
     const std::lock_guard<std::mutex> lock(serving_mutex_);
     ending = std::move(ending_);
-    training_server = std::move(training_server_);
+    training_server = training_server_;
   }
   ending = nullptr;
+  if (training_server != nullptr) training_server->Stop();
+  {
+    const std::lock_guard<std::mutex> lock(serving_mutex_);
+    training_server_ = nullptr;
+  }
   training_server = nullptr;
+  server_ = nullptr;
   trainings_ = nullptr;  // their records stay: the next run resumes them
   LogEnd("");
 }

@@ -17,6 +17,8 @@ constexpr int kTakeOverTries = 4;  // others may come in between
 constexpr int kTakeOverThreads = 4;
 // How long a client that takes over waits for an answer.
 constexpr std::chrono::seconds kAnswerTime(1);
+// Between AddSession and SessionOpened, in which nothing waits.
+constexpr std::chrono::seconds kOpeningTime(10);
 constexpr size_t kMaxProgram = 100;  // characters of a program's name
 
 }  // namespace
@@ -73,6 +75,15 @@ absl::Status Worker::Impl::TakeOverSessions(const std::vector<std::string>& ids,
   return absl::OkStatus();
 }
 
+// The server does not know a session before SessionOpened, which follows AddSession soon.
+void Worker::Impl::AwaitOpened(const std::string& id) {
+  std::unique_lock<std::mutex> lock(mutex_);
+  changed_.wait_for(lock, kOpeningTime, [&] {
+    const auto found = sessions_.find(id);
+    return found == sessions_.end() || found->second->opened;
+  });
+}
+
 // In the background, since a compile may take many minutes.
 absl::Status Worker::Impl::BeginToEnd(const std::string& id, const SessionClaim& claim,
                                       absl::string_view why) {
@@ -86,6 +97,7 @@ absl::Status Worker::Impl::BeginToEnd(const std::string& id, const SessionClaim&
   log_->ClientLine(
       absl::StrCat("session ", ShortId(id), " is taken over by ", NameOf(claim), " (", why, ")"));
   const auto end = [this, id, reason = TakenOver(ShortId(id), NameOf(claim), why)] {
+    AwaitOpened(id);
     server_->EndSession(id, reason).IgnoreError();
     {
       // One that is not opened yet has no SessionEnded; AddSession rejects it then.
@@ -221,6 +233,7 @@ void Worker::Impl::SessionOpened(const std::string& id, Link* control, Link* bul
     session->opened = true;
     draining = drain_deadline_.has_value();
   }
+  changed_.notify_all();
   if (draining) NotifyDraining(*session);
 }
 
