@@ -39,5 +39,7 @@ Tensor RandomOp(absl::string_view name, const Device& device, const Tensors& inp
                 const std::function<ir::Value(ir::Value key, const ir::Values& in)>& draw);
 // A seed of this thread's generator of initial values.
 uint64_t NextHostSeed();
+// A seed for the generators of a loader's threads, of this thread's seed.
+uint64_t NextLoaderSeed();
 }  // namespace internal
 }  // namespace penstock::lazy

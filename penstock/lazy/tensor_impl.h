@@ -58,7 +58,7 @@ class TensorImpl : public std::enable_shared_from_this<TensorImpl> {
   std::shared_ptr<Segment> origin;
   ir::Value origin_value;
   bool freed = false;
-  bool pending = false;  // in the trace's list of tensors
+  uint64_t pending = 0;  // the serial of the segment in whose trace's list it is
 
   // ---- A view ----
   std::shared_ptr<TensorImpl> parent;  // the tensor that this is a view of

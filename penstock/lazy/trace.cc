@@ -314,8 +314,8 @@ void Trace::SetRoot(const std::shared_ptr<TensorImpl>& impl, ir::Value value, bo
 }
 
 void Trace::AddPending(const std::shared_ptr<TensorImpl>& root) {
-  if (root->pending) return;
-  root->pending = true;
+  if (root->pending == segment_->serial) return;
+  root->pending = segment_->serial;
   pending_.push_back(root);
 }
 
@@ -412,10 +412,6 @@ bool Trace::IsKept(const TensorImpl& root, const Reach& reach) {
 }
 
 void Trace::Close(const std::vector<std::shared_ptr<TensorImpl>>& living, const Reach& reach) {
-  // Also of those that are not recorded any longer, because Module::load_state_dict replaced them.
-  for (const std::weak_ptr<TensorImpl>& weak : pending_) {
-    if (const auto root = weak.lock(); root != nullptr) root->pending = false;
-  }
   std::vector<History> histories(living.size());
   for (size_t i = 0; i < living.size(); ++i) {
     const TensorImpl& root = *living[i];
@@ -428,6 +424,7 @@ void Trace::Close(const std::vector<std::shared_ptr<TensorImpl>>& living, const 
   }
   for (size_t i = 0; i < living.size(); ++i) {
     const auto& root = living[i];
+    if (root->segment == nullptr) continue;  // a second time in the list
     root->replaces = nullptr;
     if (root->history) {
       if (histories[i].segment != nullptr) {

@@ -311,6 +311,20 @@ TEST_F(TraceTest, ValuesOfAnotherThread) {
   EXPECT_THAT(ValuesOf(pending + 1), ElementsAre(2));
 }
 
+// Recorded and executed in one thread, changed in place in another.
+TEST_F(TraceTest, ATensorThatAnotherThreadChangesInPlace) {
+  Tensor w = exp(On({2}, {0, 0}));
+  EXPECT_THAT(ValuesOf(w), ElementsAre(1, 1));  // without mark_step
+  std::thread([&] {
+    w.add_(1);
+    EXPECT_TRUE(xm::mark_step().ok());
+    EXPECT_THAT(ValuesOf(w), ElementsAre(2, 2));
+  }).join();
+  w.mul_(3);
+  EXPECT_TRUE(xm::mark_step().ok());
+  EXPECT_THAT(ValuesOf(w), ElementsAre(6, 6));
+}
+
 // A client whose compilations or executions fail on demand.
 class FailingClient : public runtime::CountingClient {
  public:

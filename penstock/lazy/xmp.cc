@@ -26,8 +26,8 @@ absl::StatusOr<std::shared_ptr<runtime::Client>> ClientOf(const SpawnOptions& op
   const int devices = static_cast<int>(client->devices().size());
   const bool fits =
       (options.device.empty() || options.device == client->platform()) && devices >= options.nprocs;
-  if (fits || client->platform() != "cpu") return client;
-  // The process's client was opened with fewer CPU devices.
+  if (fits || (client->platform() != "cpu" && options.device != "cpu")) return client;
+  // The process's client is another device's, or was opened with fewer CPU devices.
   return runtime::OpenClient({.device = options.device, .cpu_devices = options.nprocs});
 }
 

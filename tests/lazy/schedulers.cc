@@ -39,6 +39,15 @@ std::shared_ptr<lr::LRScheduler> Sequential(Optimizer& o) {
       std::vector<int64_t>{5});
 }
 
+std::shared_ptr<lr::LRScheduler> SequentialOfMultiplicative(Optimizer& o) {
+  return std::make_shared<lr::SequentialLR>(
+      o,
+      std::vector<std::shared_ptr<lr::LRScheduler>>{
+          std::make_shared<lr::ConstantLR>(o, 0.1, 100),
+          std::make_shared<lr::MultiplicativeLR>(o, [](int64_t) { return 0.9; })},
+      std::vector<int64_t>{3});
+}
+
 std::shared_ptr<lr::LRScheduler> SequentialOfThree(Optimizer& o) {
   return std::make_shared<lr::SequentialLR>(
       o,
@@ -115,6 +124,7 @@ std::vector<std::pair<std::string, MakeStep>> SchedulerRows() {
       {"CosineAnnealingWarmRestarts", Plain<lr::CosineAnnealingWarmRestarts>(5)},
       {"CosineAnnealingWarmRestarts longer", Plain<lr::CosineAnnealingWarmRestarts>(4, 2, 0.001)},
       {"OneCycleLR", OneCycle({.total_steps = 31})},
+      {"OneCycleLR to its last step", OneCycle({.total_steps = 30})},
       {"OneCycleLR linear", OneCycle({.epochs = 8,
                                       .steps_per_epoch = 4,
                                       .pct_start = 0.4,
@@ -129,6 +139,7 @@ std::vector<std::pair<std::string, MakeStep>> SchedulerRows() {
       {"ReduceLROnPlateau abs",
        Plateau({.factor = 0.7, .patience = 0, .threshold = 0.2, .threshold_mode = "abs"})},
       {"SequentialLR", EachEpoch(Sequential)},
+      {"SequentialLR of MultiplicativeLR", EachEpoch(SequentialOfMultiplicative)},
       {"SequentialLR of three", EachEpoch(SequentialOfThree)},
       {"StepLR and ExponentialLR", Two},
       {"StepLR resumed", ResumedOf<lr::StepLR>(7)},

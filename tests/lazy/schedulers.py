@@ -30,6 +30,11 @@ def sequential(optimizer):
                                                  lr_scheduler.CosineAnnealingLR(optimizer, 20, 0.01)], [5])
 
 
+def sequential_of_multiplicative(optimizer):
+    return lr_scheduler.SequentialLR(optimizer, [lr_scheduler.ConstantLR(optimizer, 0.1, 100),
+                                                 lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.9)], [3])
+
+
 def sequential_of_three(optimizer):
     return lr_scheduler.SequentialLR(optimizer, [lr_scheduler.ConstantLR(optimizer, 0.5, 3),
                                                  lr_scheduler.ExponentialLR(optimizer, 0.8),
@@ -82,6 +87,7 @@ ROWS = {
     "CosineAnnealingWarmRestarts": of(lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 5)),
     "CosineAnnealingWarmRestarts longer": of(lambda o: lr_scheduler.CosineAnnealingWarmRestarts(o, 4, 2, 0.001)),
     "OneCycleLR": of(lambda o: lr_scheduler.OneCycleLR(o, 0.8, total_steps=31)),
+    "OneCycleLR to its last step": of(lambda o: lr_scheduler.OneCycleLR(o, 0.8, total_steps=30)),
     "OneCycleLR linear": of(lambda o: lr_scheduler.OneCycleLR(
         o, 0.8, epochs=8, steps_per_epoch=4, pct_start=0.4, anneal_strategy="linear", div_factor=10, final_div_factor=100)),
     "OneCycleLR of three phases": of(lambda o: lr_scheduler.OneCycleLR(o, 0.8, total_steps=40, three_phase=True)),
@@ -90,6 +96,7 @@ ROWS = {
     "ReduceLROnPlateau max": plateau(mode="max", factor=0.5, patience=1, cooldown=3, min_lr=0.01),
     "ReduceLROnPlateau abs": plateau(threshold=0.2, threshold_mode="abs", patience=0, factor=0.7),
     "SequentialLR": of(sequential),
+    "SequentialLR of MultiplicativeLR": of(sequential_of_multiplicative),
     "SequentialLR of three": of(sequential_of_three),
     "StepLR and ExponentialLR": of(two),
     "StepLR resumed": resumed(lambda o: lr_scheduler.StepLR(o, 7)),

@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/exceptions.h"
+#include "penstock/base/random.h"
 #include "penstock/base/status.h"
+#include "penstock/lazy/random.h"
 #include "penstock/lazy/replicas.h"
 
 namespace penstock::lazy::utils::data {
@@ -46,6 +48,7 @@ class BatchPass : public BatchIterator {
   }
 
   const BatchPassOptions options_;
+  const uint64_t seed_ = internal::NextLoaderSeed();  // of the workers' generators
   std::vector<std::thread> threads_;
   std::mutex mutex_;  // guards the following
   std::condition_variable changed_;
@@ -59,7 +62,10 @@ class BatchPass : public BatchIterator {
 absl::Status BatchPass::Start() {
   for (int i = 0; i < options_.num_workers; ++i) {
     try {
-      threads_.emplace_back([this] { Work(); });
+      threads_.emplace_back([this, i] {
+        manual_seed(base::MixSeeds(seed_, i));
+        Work();
+      });
     } catch (const std::system_error& error) {
       return absl::ResourceExhaustedError(
           absl::StrCat("cannot start worker thread ", i, " of the DataLoader: ", error.what()));

@@ -2,12 +2,15 @@
 
 #include <atomic>
 #include <latch>
+#include <set>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "penstock/base/status.h"
+#include "penstock/lazy/random.h"
 #include "penstock/lazy/replicas.h"
 
 namespace penstock::lazy {
@@ -65,6 +68,34 @@ TEST(DataLoader, ShuffleIsByTheSeedForAnyNumberOfWorkers) {
   EXPECT_EQ(first, Pass(two));
   EXPECT_NE(first, second);
   EXPECT_EQ(second, Pass(two));
+}
+
+// What a dataset draws at random differs between workers and passes, and follows manual_seed.
+TEST(DataLoader, RandomNumbersOfADatasetDiffer) {
+  const auto draw = [](int64_t) -> absl::StatusOr<data::Sample> {
+    PENSTOCK_ASSIGN_OR_RETURN(Array x, rand({1}).cpu());
+    return data::Sample{{"x", std::move(x)}};
+  };
+  const auto passes = [&] {
+    data::DataLoader loader(data::MapDataset(6, draw), {.num_workers = 1});
+    std::vector<float> values;
+    for (int pass = 0; pass < 2; ++pass) {
+      for (const data::Sample& batch : loader) values.push_back(batch[0].second.values<float>()[0]);
+    }
+    return values;
+  };
+  manual_seed(7);
+  const std::vector<float> first = passes(), second = passes();
+  manual_seed(7);
+  EXPECT_EQ(passes(), first);
+  std::set<float> all(first.begin(), first.end());
+  all.insert(second.begin(), second.end());
+  EXPECT_EQ(all.size(), 24u);
+  // Each of two workers draws its own; which batch it takes is a matter of time.
+  data::DataLoader two(data::MapDataset(6, draw), {.num_workers = 2});
+  std::set<float> of_two;
+  for (const data::Sample& batch : two) of_two.insert(batch[0].second.values<float>()[0]);
+  EXPECT_EQ(of_two.size(), 6u);
 }
 
 TEST(DataLoader, DefaultCollateStacksEachArray) {

@@ -7,6 +7,7 @@
 #include "penstock/base/exceptions.h"
 #include "penstock/base/status.h"
 #include "penstock/lazy/metrics.h"
+#include "penstock/lazy/random.h"
 
 namespace penstock::lazy::pl {
 namespace {
@@ -63,7 +64,10 @@ std::vector<std::unique_ptr<Prefetcher::Lane>> Prefetcher::MakeLanes(
 
 void Prefetcher::Start() {
   try {
-    threads_.emplace_back([this] { ReadSource(); });
+    threads_.emplace_back([this, seed = internal::NextLoaderSeed()] {
+      manual_seed(seed);  // without workers, the dataset is read here
+      ReadSource();
+    });
     for (const auto& lane : lanes_)
       threads_.emplace_back([this, lane = lane.get()] { Transfer(*lane); });
   } catch (const std::system_error& error) {

@@ -41,6 +41,15 @@ Tensor DropChannels(absl::string_view name, const Tensor& x, double p, bool trai
   return Drop(name, x, p, training, 2, where);
 }
 
+// Of a row that is masked wholly it is 0, and so is its gradient (PyTorch since 2.5).
+Value SafeSoftmax(Value scores) {
+  const Value most = ir::StopGradient(ir::ReduceMax(scores, {-1}, /*keep_dims=*/true));
+  const Value minus_infinity = SplatLike(most, -std::numeric_limits<double>::infinity());
+  const Value masked = ir::BroadcastTo(ir::Equal(most, minus_infinity), scores.shape());
+  const Value weights = ir::Softmax(ir::Select(masked, SplatLike(scores, 0), scores), -1);
+  return ir::Select(masked, SplatLike(weights, 0), weights);
+}
+
 Value AttentionScores(Value q, Value k, Value mask, bool is_causal) {
   const auto rank = static_cast<int64_t>(q.rank());
   ir::DotDimensions dims{.lhs_contracting = {rank - 1}, .rhs_contracting = {rank - 1}};
@@ -49,7 +58,8 @@ Value AttentionScores(Value q, Value k, Value mask, bool is_causal) {
     dims.rhs_batch.push_back(i);
   }
   const double scale = 1 / std::sqrt(static_cast<double>(q.shape().dim(-1)));
-  Value scores = ir::DotGeneral(q, k, dims) * scale;
+  // Scaled first: the products of float16 numbers may be too large for it.
+  Value scores = ir::DotGeneral(q * scale, k, dims);
   if (!scores.valid()) return scores;
   const Value minus_infinity = lazy::internal::ScalarValue(
       *scores.graph(), scores.dtype(), -std::numeric_limits<double>::infinity());
@@ -160,8 +170,10 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   }
   // The softmax is computed in float32, as under autocast in PyTorch.
   Tensor weights = Record(kName, inputs, where, [&](const Values& in) {
-    return ir::Softmax(
-        AttentionScores(in[0], in[1], in.size() > 2 ? in[2] : Value(), options.is_causal), -1);
+    const bool has_mask = in.size() > 2;
+    const Value scores =
+        AttentionScores(in[0], in[1], has_mask ? in[2] : Value(), options.is_causal);
+    return has_mask && scores.valid() ? SafeSoftmax(scores) : ir::Softmax(scores, -1);
   });
   if (options.dropout_p > 0) weights = dropout(weights, options.dropout_p, true, where);
   return matmul(weights, v, where);

@@ -72,6 +72,39 @@ TEST(Functional, MessagesOfLosses) {
   EXPECT_TRUE(std::isnan(ValuesOf(wrong)[0]));
 }
 
+// PyTorch's hinge losses have the gradient of clamp_min: 1 at the bound.
+TEST(Functional, HingeLossesHaveAGradientAtTheirBound) {
+  Tensor a = zeros({2}, {.device = TestDevice()});
+  a.requires_grad_();
+  F::margin_ranking_loss(a, zeros({2}, {.device = TestDevice()}), Ones({2})).backward();
+  EXPECT_THAT(ValuesOf(a.grad()), testing::ElementsAre(-0.5, -0.5));
+}
+
+// As of padding on the left: 0 since PyTorch 2.5, and no NaN in a gradient.
+TEST(Functional, AttentionOfARowThatIsMaskedIsZero) {
+  Tensor q = Ones({1, 2, 4}).detach().clone();
+  q.requires_grad_();
+  const Tensor mask =
+      tensor(base::Array::Of<bool>({2, 2}, {false, false, true, true}), TestDevice());
+  const Tensor y = F::scaled_dot_product_attention(q, q, q, {.attn_mask = mask});
+  EXPECT_THAT(ValuesOf(y), testing::ElementsAre(0, 0, 0, 0, 1, 1, 1, 1));
+  y.sum().backward();
+  for (const float g : ValuesOf(q.grad())) EXPECT_TRUE(std::isfinite(g));
+}
+
+// What is summed does not fit into float16.
+TEST(Functional, SumsOfSixteenBitNumbersDoNotOverflow) {
+  const auto half = [](const base::Shape& shape, float value) {
+    return (Ones(shape) * value).to(kHalf);
+  };
+  const auto first = [](const Tensor& x) { return ValuesOf(x.to(kFloat))[0]; };
+  EXPECT_EQ(first(F::avg_pool2d(half({1, 1, 32, 32}, 100), 32)), 100);
+  EXPECT_NEAR(first(norm(half({10000}, 1e-4f))), 0.01, 1e-4);
+  EXPECT_EQ(first(norm(half({1}, 300))), 300);
+  const Tensor q = half({1, 2, 64}, 40);
+  EXPECT_EQ(first(F::scaled_dot_product_attention(q, q, q)), 40);
+}
+
 TEST(Functional, DropoutKeepsTheMean) {
   manual_seed(5);
   const Tensor x = Ones({200, 200});

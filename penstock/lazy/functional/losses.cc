@@ -43,6 +43,12 @@ struct ClassLoss {
   bool log_probabilities;  // x has them; else logits
 };
 
+// max(x, 0), with the gradient of PyTorch's clamp_min: 1 at 0, where relu's is 0.
+Value Hinge(Value x) {
+  const Value zero = SplatLike(x, 0);
+  return ir::Select(ir::Less(x, zero), zero, x);
+}
+
 // x with the classes last: [N, ..., C].
 Value ClassesLast(Value x) {
   if (x.rank() <= 2) return x;
@@ -318,7 +324,7 @@ Tensor margin_ranking_loss(const Tensor& first, const Tensor& second, const Tens
   lazy::internal::CastAll("margin_ranking_loss", both);
   return Record("margin_ranking_loss", {a, b, target}, where, [&](const Values& in) {
     const Value y = ir::Convert(in[2], in[0].dtype());
-    return Reduced(ir::Relu(-y * (in[0] - in[1]) + margin), reduction);
+    return Reduced(Hinge(-y * (in[0] - in[1]) + margin), reduction);
   });
 }
 
@@ -326,7 +332,7 @@ Tensor hinge_embedding_loss(const Tensor& x, const Tensor& target, double margin
                             absl::string_view reduction, SourceLocation where) {
   return Elementwise("hinge_embedding_loss", x, target, reduction, where, [=](Value a, Value y) {
     const Value zero = SplatLike(a, 0);
-    const Value apart = ir::Select(ir::Equal(y, SplatLike(y, 1)), zero, ir::Relu(margin - a));
+    const Value apart = ir::Select(ir::Equal(y, SplatLike(y, 1)), zero, Hinge(margin - a));
     return apart + ir::Select(ir::Equal(y, SplatLike(y, -1)), zero, a);
   });
 }
@@ -336,7 +342,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
   const Tensor similarity = cosine_similarity(a, b, -1, 1e-8, where);
   return Elementwise(
       "cosine_embedding_loss", similarity, target, reduction, where, [=](Value c, Value y) {
-        return ir::Select(ir::Greater(y, SplatLike(y, 0)), 1.0 - c, ir::Relu(c - margin));
+        return ir::Select(ir::Greater(y, SplatLike(y, 0)), 1.0 - c, Hinge(c - margin));
       });
 }
 
@@ -351,7 +357,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
     return norm(add(Operand(difference, where), Operand(eps, where)), p, -1, false, where);
   };
   return Elementwise(kName, distance(positive), distance(negative), reduction, where,
-                     [=](Value near, Value far) { return ir::Relu(near - far + margin); });
+                     [=](Value near, Value far) { return Hinge(near - far + margin); });
 }
 
 }  // namespace penstock::lazy::nn::functional

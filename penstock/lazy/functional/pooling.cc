@@ -154,9 +154,13 @@ Tensor AvgPool(absl::string_view name, int64_t spatial, const Tensor& x, const S
     return FailOp(name, {x}, "divisor_override must not be 0", where);
   }
   return Record(name, {x}, where, [&](const Values& in) {
-    const Value sums = ir::ReduceWindow(in[0], ir::WindowReducer::kSum,
+    // The sums of 16-bit numbers may be too large for these.
+    const DType dtype = in[0].dtype();
+    const Value x = base::IsFloat(dtype) ? lazy::internal::Widened(in[0]) : in[0];
+    const Value sums = ir::ReduceWindow(x, ir::WindowReducer::kSum,
                                         ToWindowOptions(in[0].shape(), window, options.ceil_mode));
-    return sums.valid() ? DividedByCounts(sums, in[0].shape(), window, options) : sums;
+    if (!sums.valid()) return sums;
+    return ir::Convert(DividedByCounts(sums, in[0].shape(), window, options), dtype);
   });
 }
 

@@ -274,13 +274,24 @@ Tensor GroupNormImpl::forward(const Tensor& x, SourceLocation where) {
   return functional::group_norm(x, groups_, weight, bias, eps_, where);
 }
 
-InstanceNormImpl::InstanceNormImpl(int64_t num_features, const InstanceNormOptions& options)
-    : eps_(options.eps) {
+InstanceNormImpl::InstanceNormImpl(int num_spatial, int64_t num_features,
+                                   const InstanceNormOptions& options)
+    : num_spatial_(num_spatial), eps_(options.eps) {
   if (!options.affine || !AllPositive("InstanceNorm", {num_features})) return;
   weight = register_parameter("weight", MakeParameter(Filled({num_features}, 1)));
   bias = register_parameter("bias", MakeParameter(Filled({num_features}, 0)));
 }
 Tensor InstanceNormImpl::forward(const Tensor& x, SourceLocation where) {
+  const int64_t batched = num_spatial_ + 2;
+  if (x.defined() && x.dim() == batched - 1) {
+    return squeeze(forward(unsqueeze(x, 0, where), where), 0, where);
+  }
+  if (x.defined() && x.dim() != batched) {
+    return FailOp(
+        absl::StrCat("InstanceNorm", num_spatial_, "d"), {x},
+        absl::StrCat("expects ", batched, " dimensions, or ", batched - 1, " without a batch"),
+        where);
+  }
   return functional::instance_norm(x, weight, bias, eps_, where);
 }
 

@@ -277,15 +277,23 @@ struct InstanceNormOptions {
 };
 class InstanceNormImpl : public Module {
  public:
-  InstanceNormImpl(int64_t num_features, const InstanceNormOptions& options);
+  // For [N, C, ...] and [C, ...] with this number of axes after C.
+  InstanceNormImpl(int num_spatial, int64_t num_features, const InstanceNormOptions& options);
   Tensor forward(const Tensor& x, SourceLocation where = SourceLocation::Current());
   Tensor weight, bias;
 
  private:
+  const int num_spatial_;
   const double eps_;
 };
-using InstanceNorm1dImpl = InstanceNormImpl;
-using InstanceNorm2dImpl = InstanceNormImpl;
+struct InstanceNorm1dImpl : public InstanceNormImpl {
+  explicit InstanceNorm1dImpl(int64_t num_features, const InstanceNormOptions& options = {})
+      : InstanceNormImpl(1, num_features, options) {}
+};
+struct InstanceNorm2dImpl : public InstanceNormImpl {
+  explicit InstanceNorm2dImpl(int64_t num_features, const InstanceNormOptions& options = {})
+      : InstanceNormImpl(2, num_features, options) {}
+};
 PENSTOCK_LAZY_MODULE(InstanceNorm1d,
                      (int64_t num_features, const InstanceNormOptions& options = {}),
                      (num_features, options));

@@ -182,6 +182,15 @@ TEST(Modules, AViewOfAParameterThatWasMovedSinceIsAnError) {
   }
 }
 
+TEST(Modules, InstanceNormOfAnImageWithoutABatch) {
+  const Tensor image = Make({2, 2, 2}, {1, 2, 3, 6, 4, 4, 8, 8});
+  const Tensor y = nn::InstanceNorm2d(2)(image), batch = nn::InstanceNorm2d(2)(unsqueeze(image, 0));
+  EXPECT_EQ(ValuesOf(y), ValuesOf(batch));
+  EXPECT_EQ(y.dim(), 3);
+  EXPECT_THAT(ErrorOf(nn::InstanceNorm1d(2)(unsqueeze(image, 0))),
+              AllOf(HasSubstr("InstanceNorm1d"), HasSubstr("expects 3 dimensions")));
+}
+
 TEST(Modules, MessagesOfWrongUses) {
   nn::Module module;
   module.register_parameter("a.b", Make({1}, {1}));

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 
+#include "penstock/lazy/ops.h"
 #include "penstock/lazy/ops/build.h"
 
 namespace penstock::lazy {
@@ -73,7 +74,15 @@ Value PythonRemainder(Value a, Value b) {
 }
 
 Value FloorDivide(Value a, Value b) {
-  if (base::IsFloat(a.dtype())) return ir::Floor(ir::Divide(a - PythonRemainder(a, b), b) + 0.5);
+  if (base::IsFloat(a.dtype())) {
+    // The quotient is a whole number but for its rounding.
+    const Value quotient = ir::Divide(a - PythonRemainder(a, b), b), low = ir::Floor(quotient);
+    const Value near =
+        ir::Select(ir::Greater(quotient - low, SplatLike(quotient, 0.5)), low + 1.0, low);
+    const Value divisor = ir::BroadcastTo(b, near.shape());
+    return ir::Select(ir::Equal(divisor, SplatLike(divisor, 0)), ir::StopGradient(ir::Divide(a, b)),
+                      near);
+  }
   const Value q = ir::Divide(a, b), r = a - q * b;
   const Value zero = SplatLike(r, 0);
   const Value other = ir::Xor(ir::Less(r, zero), ir::Less(ir::BroadcastTo(b, r.shape()), zero));
@@ -184,10 +193,7 @@ Tensor gt(const Operand& a, const Operand& b) { return Arithmetic("gt", a, b, ir
 Tensor ge(const Operand& a, const Operand& b) { return Arithmetic("ge", a, b, ir::GreaterEqual); }
 
 Tensor allclose(const Tensor& a, const Tensor& b, double rtol, double atol, SourceLocation where) {
-  return Record("allclose", {a, b}, where, [&](const Values& in) {
-    const Value close = ir::LessEqual(ir::Abs(in[0] - in[1]), ir::Abs(in[1]) * rtol + atol);
-    return ir::ReduceAnd(ir::Or(close, ir::Equal(in[0], in[1])));
-  });
+  return all(isclose(a, b, rtol, atol, /*equal_nan=*/false, where), {}, /*keepdim=*/false, where);
 }
 
 Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }

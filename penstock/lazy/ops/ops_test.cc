@@ -103,6 +103,27 @@ TEST(Ops, IntegersAreExact) {
   EXPECT_THAT(numbers(sign(bytes)), ElementsAre(1, 1));
 }
 
+// PyTorch's values.
+TEST(Ops, FloorDivisionOfFloatsIsExact) {
+  const auto divided = [](float a, float b) {
+    return ValuesOf(floor_divide(Make({1}, {a}), Make({1}, {b})))[0];
+  };
+  EXPECT_EQ(divided(8388609, 1), 8388609);
+  EXPECT_EQ(divided(-7, 2), -4);
+  EXPECT_EQ(divided(7, -2), -4);
+  EXPECT_EQ(divided(0.3f, 0.1f), 3);  // 0.3f is a little above 3 x 0.1f
+  EXPECT_EQ(divided(1, 0), INFINITY);
+  EXPECT_EQ(divided(-1, 0), -INFINITY);
+  EXPECT_TRUE(std::isnan(divided(0, 0)));
+}
+
+TEST(Ops, AllcloseIsAllOfIsclose) {
+  EXPECT_EQ(ValuesOf(allclose(Make({1}, {1}), Make({1}, {INFINITY})).to(kFloat))[0], 0);
+  EXPECT_EQ(ValuesOf(allclose(Make({1}, {INFINITY}), Make({1}, {INFINITY})).to(kFloat))[0], 1);
+  const auto number = [](int64_t x) { return tensor(Array::Of<int64_t>({1}, {x}), TestDevice()); };
+  EXPECT_EQ(ValuesOf(allclose(number(100001), number(100000), 0.1).to(kFloat))[0], 1);
+}
+
 TEST(Ops, RecordingGoesOnAfterAnError) {
   const Tensor x = Make({2}, {1, 2});
   EXPECT_NE(ErrorOf(sum(x, 7)), "");

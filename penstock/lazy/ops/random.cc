@@ -17,7 +17,7 @@ using ir::Values;
 
 // The generators of a thread. PyTorch's default seed.
 struct Generators {
-  uint64_t seed = 67280421310721u, host_draws = 0;
+  uint64_t seed = 67280421310721u, host_draws = 0, loaders = 0;
   std::map<std::pair<const runtime::Client*, int>, Tensor> keys;
 };
 
@@ -76,12 +76,17 @@ uint64_t NextHostSeed() {
   return base::MixSeeds(generators.seed, generators.host_draws++);
 }
 
+uint64_t NextLoaderSeed() {
+  Generators& generators = GeneratorsOfThread();
+  return base::MixSeeds(~generators.seed, generators.loaders++);
+}
+
 }  // namespace internal
 
 void manual_seed(uint64_t seed) {
   Generators& generators = GeneratorsOfThread();
   generators.seed = seed;
-  generators.host_draws = 0;
+  generators.host_draws = generators.loaders = 0;
   generators.keys.clear();
 }
 

@@ -57,6 +57,9 @@ Value SafePower(Value x, double p) {
 }
 
 Value NormValue(Value x, double p, const ir::Axes& axes, bool keepdim) {
+  if (base::IsFloat(x.dtype()) && base::BitWidth(x.dtype()) < 32) {  // of powers, too
+    return ir::Convert(NormValue(Widened(x), p, axes, keepdim), x.dtype());
+  }
   const Value size = ir::Abs(x);
   // Of no elements it is 0, also where no number is the largest one or 1 / p is negative.
   if (CountOf(x, axes) == 0) return ir::ReduceSum(size, axes, keepdim);

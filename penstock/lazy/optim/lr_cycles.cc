@@ -14,6 +14,10 @@ MultiplicativeLR::MultiplicativeLR(Optimizer& optimizer, std::function<double(in
 double MultiplicativeLR::Rate(size_t, double lr) const {
   return last_epoch_ > 0 ? lr * factor_(last_epoch_) : lr;
 }
+// The rate as it is: there is no formula for it.
+double MultiplicativeLR::RateFromStart(size_t i) const {
+  return optimizer_.param_groups()[i].options.at("lr");
+}
 
 // ---- CyclicLR ----
 

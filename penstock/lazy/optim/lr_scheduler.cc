@@ -305,7 +305,7 @@ void OneCycleLR::SetMomentum() {
 }
 
 void OneCycleLR::step() {
-  if (last_epoch_ + 1 >= options_.total_steps) {
+  if (last_epoch_ >= options_.total_steps) {
     Require(false, absl::StrCat("OneCycleLR has total_steps = ", options_.total_steps,
                                 "; step() was called more often"));
     return;

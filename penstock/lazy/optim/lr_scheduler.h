@@ -76,6 +76,7 @@ class MultiplicativeLR : public LRScheduler {
 
  protected:
   double Rate(size_t i, double lr) const override;
+  double RateFromStart(size_t i) const override;
 
  private:
   std::function<double(int64_t)> factor_;

@@ -4,7 +4,10 @@
 #include <cmath>
 #include <set>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 
 #include "penstock/base/status.h"
 #include "penstock/lazy/nn/module.h"
@@ -275,6 +278,13 @@ bool IsNumber(const Array& array) {
   return base::IsNumeric(array.dtype()) && array.num_elements() == 1;
 }
 
+// Whether a key is of one of the first `count` elements of a list.
+bool IsOneOf(absl::string_view key, absl::string_view list, size_t count) {
+  size_t index = 0;
+  return absl::ConsumePrefix(&key, list) &&
+         absl::SimpleAtoi(key.substr(0, key.find('/')), &index) && index < count;
+}
+
 absl::Status NotANumber(absl::string_view optimizer, absl::string_view key, const Array& array) {
   return absl::InvalidArgumentError(absl::StrCat(optimizer, ": ", key,
                                                  " must be one number, at least 0, and is ",
@@ -299,8 +309,9 @@ absl::Status Optimizer::LoadOptions(const base::NamedArrays& arrays, size_t inde
 
 absl::StatusOr<bool> Optimizer::LoadState(const base::NamedArrays& arrays,
                                           const std::string& prefix, const Tensor& param,
-                                          StepCounts& steps, State& state) const {
-  bool any = false;
+                                          const Options& options, StepCounts& steps,
+                                          State& state) const {
+  size_t found = 0;
   for (size_t i = 0; i < state.names.size(); ++i) {
     const std::string key = prefix + state.names[i];
     const Array* values = arrays.Find(key);
@@ -311,21 +322,34 @@ absl::StatusOr<bool> Optimizer::LoadState(const base::NamedArrays& arrays,
     }
     PENSTOCK_ASSIGN_OR_RETURN(const Array cast, values->Cast(state.slots[i].dtype()));
     state.slots[i] = device_data(cast, param.device());
-    any = true;
+    ++found;
+  }
+  if (found > 0 && found < state.names.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(name_, ": ", prefix, " has ", found, " of ",
+                                                   absl::StrJoin(state.names, ", "),
+                                                   "; was it saved with other options?"));
   }
   const Array* step = arrays.Find(prefix + "step");
-  if (step == nullptr) return any;
-  if (!IsNumber(*step) || !(step->item<double>() >= 0)) {
-    return NotANumber(name_, prefix + "step", *step);
+  double count = 1;
+  if (step != nullptr) {
+    if (!IsNumber(*step) || !(step->item<double>() >= 0)) {
+      return NotANumber(name_, prefix + "step", *step);
+    }
+    count = step->item<double>();
+  } else if (found == 0 || !UsesStep(options)) {
+    return found > 0;
+  } else if (SavesStep()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, ": the state has moments of ", prefix, ", but no ", prefix, "step"));
   }
-  Tensor& shared = steps[{param.device().index(), step->item<double>()}];
-  if (!shared.defined()) shared = Filled({}, DType::kF32, step->item<double>(), param.device());
+  Tensor& shared = steps[{param.device().index(), count}];
+  if (!shared.defined()) shared = Filled({}, DType::kF32, count, param.device());
   state.step = shared;
   return true;
 }
 
 absl::Status Optimizer::load_state_dict(const base::NamedArrays& arrays) {
-  int index = 0;
+  size_t index = 0;
   std::map<const TensorImpl*, State> states;
   std::vector<Group> groups = groups_;
   for (size_t g = 0; g < groups.size(); ++g) {
@@ -333,11 +357,19 @@ absl::Status Optimizer::load_state_dict(const base::NamedArrays& arrays) {
     StepCounts steps;
     for (const Tensor& param : groups[g].params) {
       State state = MakeState(param, groups[g]);
-      PENSTOCK_ASSIGN_OR_RETURN(
-          const bool any,
-          LoadState(arrays, absl::StrCat("state/", index++, "/"), param, steps, state));
+      PENSTOCK_ASSIGN_OR_RETURN(const bool any,
+                                LoadState(arrays, absl::StrCat("state/", index++, "/"), param,
+                                          groups[g].options, steps, state));
       if (any) states[param.impl().get()] = std::move(state);
     }
+  }
+  for (const auto& [key, array] : arrays) {
+    if (IsOneOf(key, "state/", index) || IsOneOf(key, "param_groups/", groups.size())) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name_, ": '", key, "' is not of one of its ", index,
+                     " parameters (state/0/...) or ", groups.size(),
+                     " groups (param_groups/0/...); is it the state of another optimizer, or of "
+                     "a model?"));
   }
   groups_ = std::move(groups);
   states_ = std::move(states);

@@ -58,7 +58,8 @@ class Optimizer {
   // returns the state_dict of PyTorch's optimizer; and the options, which PyTorch's files have as
   // metadata: "param_groups/<group>/<option>", f64 scalars.
   absl::StatusOr<base::NamedArrays> state_dict() const;
-  // Sets the state, and those options that `state` has.
+  // Sets the state, and those options that `state` has. INVALID_ARGUMENT, and nothing is set, for the
+  // state of other parameters or groups, and for one that lacks a part: a moment, the step count.
   absl::Status load_state_dict(const base::NamedArrays& state);
 
  protected:
@@ -91,6 +92,8 @@ class Optimizer {
   // PyTorch's names of a parameter's state, without "step".
   virtual std::vector<std::string> Slots(const Options& options) const = 0;
   virtual bool UsesStep(const Options& /*options*/) const { return true; }
+  // Whether PyTorch's files have the step count.
+  virtual bool SavesStep() const { return true; }
   virtual bool IsScalarSlot(const std::string& /*slot*/) const { return false; }
   virtual double InitialSlot(const std::string& /*slot*/, const Options& /*options*/) const {
     return 0;
@@ -117,7 +120,8 @@ class Optimizer {
   absl::Status LoadOptions(const base::NamedArrays& arrays, size_t index, Group& group) const;
   using StepCounts = std::map<std::pair<int, double>, Tensor>;  // by device and count
   absl::StatusOr<bool> LoadState(const base::NamedArrays& arrays, const std::string& prefix,
-                                 const Tensor& param, StepCounts& steps, State& state) const;
+                                 const Tensor& param, const Options& options, StepCounts& steps,
+                                 State& state) const;
   // The runtime options' tensors; nothing is transferred as long as an option stays the same.
   Tensors RuntimeOptions(const Group& group, const Device& device, DType dtype);
 

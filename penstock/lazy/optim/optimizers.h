@@ -37,6 +37,7 @@ class SGD : public Optimizer {
  protected:
   std::vector<std::string> Slots(const Options& options) const override;
   bool UsesStep(const Options& options) const override;
+  bool SavesStep() const override { return false; }
   Updated Apply(const Update& in) const override;
 };
 

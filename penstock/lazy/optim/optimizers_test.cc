@@ -59,6 +59,8 @@ TEST(Optimizers, OneCycleMomentumSharesAProgram) {
   }
   EXPECT_EQ(Compiled(), compiled);
   for (int i = 0; i < 6; ++i) scheduler.step();
+  EXPECT_EQ(ErrorOf(param), "");
+  scheduler.step();
   EXPECT_THAT(ErrorOf(param), HasSubstr("total_steps = 10"));
 }
 
@@ -104,6 +106,51 @@ TEST(Optimizers, StateContinuesInAnotherOptimizer) {
     wrong.Set(rms ? "state/0/square_avg" : "state/0/exp_avg", Array::Zeros(kFloat, {3}));
     EXPECT_THAT(std::string(second->load_state_dict(wrong).message()), HasSubstr("float32[3]"));
   }
+}
+
+TEST(Optimizers, RejectsTheStateOfSomethingElseAndKeepsItsOwn) {
+  const Tensor a = Make({2}, {1, 2}, true), factor = Make({2}, {1, -2});
+  optim::Adam adam({a}, {.lr = 0.1});
+  Step(adam, a, factor);
+  const base::NamedArrays state = *adam.state_dict();
+  base::NamedArrays under_a_name, without_step, without_moment;
+  for (const auto& [key, array] : state) {
+    under_a_name.Set("optimizer/" + key, array);
+    if (key != "state/0/step") without_step.Set(key, array);
+    if (key != "state/0/exp_avg_sq") without_moment.Set(key, array);
+  }
+  const auto error = [&](const base::NamedArrays& wrong) {
+    return std::string(adam.load_state_dict(wrong).message());
+  };
+  EXPECT_THAT(error(under_a_name), HasSubstr("'optimizer/"));
+  EXPECT_THAT(error({{"fc.weight", Array::Scalar(1.0f)}}), HasSubstr("of a model?"));
+  EXPECT_THAT(error({{"state/1/step", Array::Scalar(1.0f)}}), HasSubstr("1 parameters"));
+  EXPECT_THAT(error({{"param_groups/1/lr", Array::Scalar(1.0)}}), HasSubstr("1 groups"));
+  EXPECT_THAT(error(without_step), HasSubstr("no state/0/step"));
+  EXPECT_THAT(error(without_moment), HasSubstr("exp_avg_sq"));
+  EXPECT_EQ(adam.state_dict()->Find("state/0/step")->item<float>(), 1);
+  // PyTorch's file of a state before the first step.
+  EXPECT_TRUE(adam.load_state_dict({{"param_groups/0/lr", Array::Scalar(0.5)}}).ok());
+}
+
+// PyTorch's SGD saves its momentum without a count.
+TEST(Optimizers, DampedMomentumContinuesWithoutAStepCount) {
+  const Tensor factor = Make({1}, {1});
+  const optim::SGDOptions options = {.lr = 0.1, .momentum = 0.5, .dampening = 0.25};
+  const Tensor a = Make({1}, {1}, true);
+  optim::SGD first({a}, options);
+  Step(first, a, factor);
+  const base::NamedArrays saved = *first.state_dict();
+  base::NamedArrays state;
+  for (const auto& [key, array] : saved) {
+    if (key != "state/0/step") state.Set(key, array);
+  }
+  const Tensor b = tensor(*a.cpu(), TestDevice(), true);
+  optim::SGD second({b}, options);
+  ASSERT_TRUE(second.load_state_dict(state).ok());
+  Step(first, a, factor);
+  Step(second, b, factor);
+  EXPECT_EQ(ValuesOf(a), ValuesOf(b));
 }
 
 TEST(Optimizers, SixteenBitParametersHaveWideState) {
