@@ -1,9 +1,9 @@
 #include "penstock/estimator/monitored_session.h"
 
-#include <algorithm>
 #include <filesystem>
+#include <string>
+#include <vector>
 
-#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -23,6 +23,7 @@ namespace {
 
 using base::Array;
 using base::DType;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -77,19 +78,22 @@ TEST_F(MonitoredSessionTest, GoesOnFromAnOlderCheckpointAndRemovesNone) {
 // Checkpoints, summaries and the counter's events, all where file_system is.
 TEST_F(MonitoredSessionTest, WritesEverythingToItsFileSystem) {
   const auto fs = io::MakeMemoryFileSystem();
-  MonitoredTrainingSession session({.checkpoint_dir = "memory://bucket/run",
-                                    .save_checkpoint_steps = 2,
-                                    .log_step_count_steps = 1,
-                                    .log = nullptr,
-                                    .file_system = fs});
-  ASSERT_EQ(session.status(), absl::OkStatus());
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(session.Run(train_, Feed(1)), absl::OkStatus());
-  ASSERT_EQ(session.Close(), absl::OkStatus());
+  {
+    MonitoredTrainingSession session({.checkpoint_dir = "memory://bucket/run",
+                                      .save_checkpoint_steps = 2,
+                                      .log_step_count_steps = 1,
+                                      .log = nullptr,
+                                      .file_system = fs});
+    ASSERT_EQ(session.status(), absl::OkStatus());
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(session.Run(train_, Feed(1)), absl::OkStatus());
+    ASSERT_EQ(session.Close(), absl::OkStatus());
+  }
   const auto files = fs->List("memory://bucket/run");
   ASSERT_TRUE(files.ok()) << files.status();
-  EXPECT_TRUE(std::any_of(files->begin(), files->end(), [](const io::FileInfo& file) {
-    return absl::EndsWith(file.uri, ".steps");
-  }));
+  std::vector<std::string> names;
+  for (const io::FileInfo& file : *files) names.push_back(file.uri);
+  EXPECT_THAT(names, Contains(HasSubstr("model.ckpt-2")));
+  EXPECT_THAT(names, Contains(HasSubstr(".steps")));
 }
 
 TEST_F(MonitoredSessionTest, TrainsToTheLastStepSavesAndGoesOn) {
