@@ -196,10 +196,12 @@ std::string NameOfClass(const std::vector<std::string>& vocabulary, int64_t clas
 }  // namespace
 
 OptimizerChoice::OptimizerChoice(const char* name)
-    : OptimizerChoice(name == nullptr ? "" : name, kDefaultRate) {}
+    : OptimizerChoice(name == nullptr ? "" : name, kDefaultRate) {
+  name_ = name == nullptr ? "" : name;
+}
 
-OptimizerChoice::OptimizerChoice(std::string name, double learning_rate) : name_(std::move(name)) {
-  make_ = [text = name_, learning_rate]() -> std::shared_ptr<tf::train::Optimizer> {
+OptimizerChoice::OptimizerChoice(std::string name, double learning_rate) {
+  make_ = [text = std::move(name), learning_rate]() -> std::shared_ptr<tf::train::Optimizer> {
     using namespace tf::train;  // NOLINT
     const std::string lower = absl::AsciiStrToLower(text);
     if (lower == "adagrad") return std::make_shared<AdagradOptimizer>(learning_rate);

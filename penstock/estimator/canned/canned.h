@@ -45,6 +45,7 @@ class OptimizerChoice {
   // TensorFlow's names: "Adagrad", "Adam", "Ftrl", "RMSProp", "SGD", with a learning rate of 0.05, in
   // linear models 0.2.
   OptimizerChoice(const char* name);  // NOLINT
+  // With this rate in every model.
   OptimizerChoice(std::string name, double learning_rate);
   template <typename T, std::enable_if_t<std::is_base_of_v<session::train::Optimizer, T>, int> = 0>
   OptimizerChoice(const T& optimizer)  // NOLINT
@@ -52,7 +53,7 @@ class OptimizerChoice {
   OptimizerChoice(Make make) : make_(std::move(make)) {}  // NOLINT
 
   bool is_default() const { return make_ == nullptr; }
-  const std::string& name() const { return name_; }  // empty: it was not given by its name
+  const std::string& name() const { return name_; }  // empty: not given by its name alone
   std::shared_ptr<session::train::Optimizer> operator()() const { return make_(); }
 
  private:

@@ -243,16 +243,20 @@ TEST(DNNRegressor, FitsACurve) {
 
 // TensorFlow's linear models have a rate of their own for optimizers by name.
 TEST(Canned, LinearModelsTakeOptimizersByNameWithTheirRate) {
-  const TemporaryFolder folder;
-  LinearRegressor regressor({.feature_columns = {feature_column::NumericColumn("x")},
-                             .model_dir = folder.path(),
-                             .optimizer = "SGD",
-                             .config = QuietConfig()});
   const auto one = data::Dataset::FromArrays(
       {{"x", Array::Of<float>({1}, {1})}, {"label", Array::Of<float>({1}, {1})}});
-  ASSERT_EQ(regressor.Train(one.Batch(1), {.steps = 1}), absl::OkStatus());
+  const auto weight = [&](const OptimizerChoice& optimizer) {
+    const TemporaryFolder folder;
+    LinearRegressor regressor({.feature_columns = {feature_column::NumericColumn("x")},
+                               .model_dir = folder.path(),
+                               .optimizer = optimizer,
+                               .config = QuietConfig()});
+    EXPECT_EQ(regressor.Train(one.Batch(1), {.steps = 1}), absl::OkStatus());
+    return regressor.GetVariableValue("linear/linear_model/x/weights")->item<float>();
+  };
   // The gradient of (w x - y)^2 at 0 is -2.
-  EXPECT_FLOAT_EQ(regressor.GetVariableValue("linear/linear_model/x/weights")->item<float>(), 0.4f);
+  EXPECT_FLOAT_EQ(weight("SGD"), 0.4f);
+  EXPECT_FLOAT_EQ(weight(OptimizerChoice("SGD", 0.01)), 0.02f);
 }
 
 // Each call builds a graph, and the optimizer, the default one or the program's, has slots in each.

@@ -96,9 +96,9 @@ class Worker::Impl : public LinkServerHandler {
   // Ends sessions of clients elsewhere, all at once. OK: they have ended. TakeOverWaits: not yet, since what runs there, a
   // compile above all, cannot be interrupted, and the client asks again; UNAVAILABLE: that takes too long.
   absl::Status TakeOverSessions(const std::vector<std::string>& ids, const SessionClaim& claim);
-  // `why`: "--take-over".
   // Waits until the session is opened, if it is about to be.
   void AwaitOpened(const std::string& id);
+  // `why`: "--take-over".
   absl::Status BeginToEnd(const std::string& id, const SessionClaim& claim, absl::string_view why);
   // FolderLocks::EndHolder for the session `id`, which is to train in the folder of `holder`.
   absl::Status EndHolder(const std::string& holder, const std::string& id);
