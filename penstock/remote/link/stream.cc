@@ -123,35 +123,36 @@ void Stream::Advance(std::unique_lock<std::mutex> lock) {
 }
 
 void Stream::OnOpened(bool ok) {
+  // Before the flag is taken back: another thread may end the stream from then on.
+  const std::shared_ptr<Stream> self = shared_from_this();
   std::unique_lock lock(mutex_);
   opening_ = false;
   if (!ok) broken_ = true;
   if (!ok && FinishesWhileReading()) finishing_ = finished_ = true;  // no call has come
   if (broken_) return Advance(std::move(lock));
   lock.unlock();
-  const std::shared_ptr<Stream> self = shared_from_this();
   if (const auto events = Current(); events && events->opened) events->opened();
 }
 
 void Stream::OnRead(bool ok) {
+  const std::shared_ptr<Stream> self = shared_from_this();
   std::unique_lock lock(mutex_);
   reading_ = false;
   if (!ok) broken_ = true;
   if (broken_) return Advance(std::move(lock));
   lock.unlock();
-  const std::shared_ptr<Stream> self = shared_from_this();
   grpc::ByteBuffer buffer;
   buffer.Swap(&read_buffer_);
   if (const auto events = Current()) events->bytes(buffer);
 }
 
 void Stream::OnWritten(bool ok) {
+  const std::shared_ptr<Stream> self = shared_from_this();
   std::unique_lock lock(mutex_);
   writing_ = false;
   if (!ok) broken_ = true;
   if (broken_) return Advance(std::move(lock));
   lock.unlock();
-  const std::shared_ptr<Stream> self = shared_from_this();
   if (const auto events = Current(); events && events->written) events->written();
 }
 
