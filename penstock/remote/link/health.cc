@@ -41,12 +41,8 @@ bool Health::Has(absl::string_view method) { return method == kCheck || method =
 
 void Health::OnCall(const std::shared_ptr<ServerStream>& stream, PollingThreads& threads,
                     double request_seconds) {
-  const auto deadline =
-      threads.After(request_seconds, [weak = std::weak_ptr<ServerStream>(stream)] {
-        const auto stream = weak.lock();
-        if (stream == nullptr) return;
-        stream->Break(absl::DeadlineExceededError("the request did not come in time"));
-      });
+  const auto deadline = BreakAfter(threads, request_seconds, stream,
+                                   absl::DeadlineExceededError("the request did not come in time"));
   stream->set_events({.opened = {},
                       .bytes =
                           [this, deadline, stream, &threads](const grpc::ByteBuffer& request) {

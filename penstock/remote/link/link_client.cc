@@ -521,13 +521,9 @@ void LinkConnector::Try() {
   }
   const std::shared_ptr<ClientStream> stream = attempt->stream;
   const double seconds = std::min(session_.keepalive_seconds() / 2, remaining);
-  // Not the stream itself: one that never begins has no end that cancels the deadline.
-  attempt->deadline = session_.threads().After(seconds, [weak = std::weak_ptr<ClientStream>(stream),
-                                                         seconds] {
-    const auto stream = weak.lock();
-    if (stream == nullptr) return;
-    stream->Break(absl::DeadlineExceededError(absl::StrFormat("no answer within %.1f s", seconds)));
-  });
+  attempt->deadline =
+      BreakAfter(session_.threads(), seconds, stream,
+                 absl::DeadlineExceededError(absl::StrFormat("no answer within %.1f s", seconds)));
   stream->set_events({.opened =
                           [this, stream = stream.get()] {
                             stream->Read();

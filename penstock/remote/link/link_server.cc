@@ -309,12 +309,8 @@ void LinkServer::Impl::OnCall(const std::shared_ptr<ServerStream>& stream) {
 // A method with one request and one reply, which the handler answers.
 void LinkServer::Impl::OnUnary(const std::shared_ptr<ServerStream>& stream,
                                std::function<std::string(const std::string& request)> answer) {
-  const auto deadline =
-      threads_->After(options_.hello_seconds, [weak = std::weak_ptr<ServerStream>(stream)] {
-        const auto stream = weak.lock();
-        if (stream == nullptr) return;
-        stream->Break(absl::DeadlineExceededError("the request did not come in time"));
-      });
+  const auto deadline = BreakAfter(*threads_, options_.hello_seconds, stream,
+                                   absl::DeadlineExceededError("the request did not come in time"));
   stream->set_events(
       {.opened = {},
        .bytes =

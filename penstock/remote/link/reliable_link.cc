@@ -343,7 +343,7 @@ void ReliableLink::OnBytes(const std::shared_ptr<Stream>& stream, const grpc::By
   std::vector<Outgoing> freed;  // destroyed without the lock: it may be much memory
   std::unique_lock lock(mutex_);
   if (stream_ != stream) {
-    // Nobody would read from it any more; its peer must not take it for a connection.
+    // No further read is issued on it, so the peer must not consider it connected.
     lock.unlock();
     reading.unlock();
     return stream->Break(absl::AbortedError("another connection took its place"));

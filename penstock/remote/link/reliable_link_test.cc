@@ -1,4 +1,4 @@
-// A link over streams that this test plays: which one counts when several come, and what a new one is told.
+// A link over fake streams: which one is attached when several are open, and what a new one acknowledges.
 #include "penstock/remote/link/reliable_link.h"
 
 #include <condition_variable>
@@ -46,7 +46,7 @@ class PlayedStream : public Stream {
       to = std::exchange(read_buffer_, nullptr);
       tag = read_tag_;
     }
-    ASSERT_NE(to, nullptr) << "nobody reads";
+    ASSERT_NE(to, nullptr) << "no read is outstanding";
     to->Swap(&buffer);
     tag->Run(true);
   }
@@ -126,7 +126,7 @@ class ReliableLinks : public testing::Test {
 
 // A server's thread may attach the connection before when the one after it is attached already: the client has given
 // the former up, and both sides would wait on different connections for ever.
-TEST_F(ReliableLinks, TakeTheLastStreamWhoeverComesLate) {
+TEST_F(ReliableLinks, AttachOnlyTheLastStream) {
   const auto late = Open(), last = Open();
   link_->Expect(late);
   link_->Expect(last);
@@ -139,7 +139,7 @@ TEST_F(ReliableLinks, TakeTheLastStreamWhoeverComesLate) {
   EXPECT_EQ(receiver_.WaitForMessages(1), std::vector<std::string>{"a|"});
 }
 
-TEST_F(ReliableLinks, TakeALateStreamForNoneBeforeTheLastIsAttached) {
+TEST_F(ReliableLinks, RejectALateStreamBeforeTheLastIsAttached) {
   const auto late = Open(), last = Open();
   link_->Expect(late);
   link_->Expect(last);
@@ -184,7 +184,7 @@ TEST_F(ReliableLinks, AcknowledgeWhatIsTakenBetweenHelloAndAttach) {
 }
 
 // A Hello that is read late names less than what the peer has acknowledged on the connection after it.
-TEST_F(ReliableLinks, TakeNoStreamWhoseHelloIsOlderThanAnAcknowledgment) {
+TEST_F(ReliableLinks, RejectAStreamWhoseHelloIsOlderThanAnAcknowledgment) {
   const auto last = Open(), late = Open();
   ASSERT_TRUE(link_->Send({.header = "a"}).ok());
   link_->Expect(last);

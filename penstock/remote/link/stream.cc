@@ -162,6 +162,14 @@ void Stream::OnFinished(bool) {
   Advance(std::move(lock));
 }
 
+std::shared_ptr<PollingThreads::Timer> BreakAfter(PollingThreads& threads, double seconds,
+                                                  const std::shared_ptr<Stream>& stream,
+                                                  const absl::Status& reason) {
+  return threads.After(seconds, [weak = std::weak_ptr<Stream>(stream), reason] {
+    if (const auto stream = weak.lock()) stream->Break(reason);
+  });
+}
+
 ClientStream::ClientStream(PollingThreads& threads, std::shared_ptr<grpc::Channel> channel,
                            std::string method, const std::string& token)
     : Stream(threads),

@@ -111,6 +111,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   const PollingThreads::User user_;
 };
 
+// Breaks a stream after a time, unless the timer is cancelled or the stream has ended. The timer does
+// not keep the stream: one that never begins has no end that would cancel it.
+std::shared_ptr<PollingThreads::Timer> BreakAfter(PollingThreads& threads, double seconds,
+                                                  const std::shared_ptr<Stream>& stream,
+                                                  const absl::Status& reason);
+
 // The client's end.
 class ClientStream : public Stream {
  public:
