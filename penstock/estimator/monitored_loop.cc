@@ -15,8 +15,8 @@ namespace {
 // A train_op that accumulates gradients may leave the global step unchanged in some runs; in so
 // many it is a mistake.
 constexpr int64_t kMaxRunsWithoutProgress = 1000;
-// The count on the host is compared with the variable after so many runs, the first ones, and then
-// after every so many.
+// Number of runs at the start after each of which the count on the host is compared with the variable;
+// also the interval, in runs, between later comparisons.
 constexpr int64_t kComparedRuns = 100;
 // Prepared calls that are kept: with and without the values that are printed, and the like.
 constexpr size_t kMaxPrepared = 8;

@@ -54,7 +54,7 @@ class MonitoredSessionTest : public ::testing::Test {
       w_ * x_, session::GetOrCreateGlobalStep());
 };
 
-// Of a folder from which somebody has removed the newest checkpoint, and of one whose file "checkpoint" was emptied.
+// The newest checkpoint was removed from the folder; then the file "checkpoint" was truncated.
 TEST_F(MonitoredSessionTest, GoesOnFromAnOlderCheckpointAndRemovesNone) {
   {
     MonitoredTrainingSession session = Make({.save_checkpoint_steps = 1});

@@ -13,9 +13,9 @@
 
 namespace penstock::estimator {
 
-// Path of the newest checkpoint of a folder: of those that its file "checkpoint" names and that exist,
-// or of those in the folder, if that file names none; "" if there is none. A training that began anew
-// beside checkpoints would replace them. DATA_LOSS if the file is malformed.
+// Path of the newest checkpoint in a folder: the newest existing one that its file "checkpoint" lists;
+// if none of those exists, the one in the folder with the highest step; "" if there is none. (A training
+// that restarts from scratch overwrites existing checkpoints.) DATA_LOSS if the file is malformed.
 absl::StatusOr<std::string> NewestCheckpoint(io::FileSystem& fs, const std::string& folder,
                                              const std::function<void(absl::string_view)>& log);
 
