@@ -19,8 +19,10 @@
 #include "penstock/data/testing/conformance.h"
 #include "penstock/data/testing/source.h"
 #include "penstock/io/file_system.h"
+#include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/local/local_file_system.h"
 #include "penstock/io/memory/memory_file_system.h"
+#include "penstock/record/example.h"
 
 namespace penstock::data {
 namespace cache_folder_test {
@@ -241,6 +243,51 @@ TEST_F(CacheFolder, RejectsCacheOfAnotherPipeline) {
                     HasSubstr("this one is:\nTestSource(20)\nTake(5)\nof elements")));
   // Downstream stages do not matter.
   EXPECT_EQ(ReadAll(TestSource({.rows = 20}).Cache(folder).Take(5))->size(), 5);
+}
+
+// What a stage makes of its input belongs to the pipeline's text, also a default value.
+TEST_F(CacheFolder, RejectsCacheOfOtherDefaults) {
+  const std::string folder = NewFolder();
+  const auto cached = [&](int64_t missing) {
+    const std::string record = record::ExampleBuilder().SetFloat("x", 1).Serialize();
+    return Dataset::FromArrays({{"record", Array::Strings({1}, {record})}})
+        .ParseExample({.features = {{.name = "label",
+                                     .dtype = DType::kI64,
+                                     .default_value = Array::Scalar<int64_t>(missing)}}})
+        .Cache(folder);
+  };
+  EXPECT_EQ(ReadAll(cached(0))->at(0), "label=int64[] {0}");
+  EXPECT_EQ(ReadAll(cached(-1)).status().code(), absl::StatusCode::kFailedPrecondition);
+  const auto decoded = [](int64_t max_pixels) {
+    return Dataset::FromArrays({{"image", Array::Strings({1}, {""})}})
+        .DecodeImage({.max_pixels = max_pixels})
+        .ToString();
+  };
+  EXPECT_NE(decoded(10), decoded(20));
+}
+
+// A store that does not answer has not lost its snapshot.
+TEST_F(CacheFolder, ASnapshotThatCannotBeReadIsNotMadeAgain) {
+  class Forbidden : public io::ForwardingFileSystem {
+   public:
+    explicit Forbidden(std::shared_ptr<io::FileSystem> next)
+        : ForwardingFileSystem(std::move(next)) {}
+    absl::StatusOr<std::unique_ptr<io::RandomAccessFile>> OpenRandomAccess(
+        absl::string_view uri) override {
+      return absl::PermissionDeniedError(absl::StrCat(uri, ": no credentials"));
+    }
+    absl::StatusOr<std::unique_ptr<io::InputStream>> OpenInput(absl::string_view uri) override {
+      return absl::PermissionDeniedError(absl::StrCat(uri, ": no credentials"));
+    }
+  };
+  const auto files = io::MakeMemoryFileSystem();
+  const Dataset snapshot = TestSource({.rows = 20}).Snapshot("memory://d/s");
+  ASSERT_TRUE(ReadAll(snapshot, {.file_system = files}).ok());
+  const size_t count = files->List("memory://d/s")->size();
+  const auto forbidden = std::make_shared<Forbidden>(files);
+  EXPECT_EQ(ReadAll(snapshot, {.file_system = forbidden}).status().code(),
+            absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(files->List("memory://d/s")->size(), count);
 }
 
 TEST_F(CacheFolder, IsRebuiltWhenFilesOrArraysChange) {

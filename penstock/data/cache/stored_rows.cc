@@ -121,11 +121,20 @@ bool GetSpec(const record::FeatureMap& features, ElementSpec* spec) {
   return at == shapes.end();
 }
 
-// None when there is none that can be read.
-std::optional<Manifest> ReadManifest(io::FileSystem& fs, const StoredRowsKey& key) {
+// Other errors, such as missing credentials, say nothing about what is there.
+bool IsAbsentOrDamaged(const absl::Status& status) {
+  return absl::IsNotFound(status) || absl::IsDataLoss(status);
+}
+
+// None when there is none, or a damaged one.
+absl::StatusOr<std::optional<Manifest>> ReadManifest(io::FileSystem& fs, const StoredRowsKey& key) {
   const auto reader = record::TfRecordReader::Open(fs, In(key, ManifestName(key)));
-  if (!reader.ok()) return std::nullopt;
+  if (!reader.ok()) {
+    if (IsAbsentOrDamaged(reader.status())) return std::nullopt;
+    return reader.status();
+  }
   const auto block = (*reader)->ReadBlock();
+  if (!block.ok() && !IsAbsentOrDamaged(block.status())) return block.status();
   if (!block.ok() || block->size() != 1) return std::nullopt;
   const auto features = record::ReadExample(block->records[0]);
   Manifest manifest;
@@ -194,12 +203,14 @@ absl::Status WithAdvice(const absl::Status& status) {
 }
 
 // None when one is missing, or of another size.
-std::optional<std::vector<std::string>> WholeFiles(io::FileSystem& fs, const StoredRowsKey& key,
-                                                   const Manifest& manifest) {
+absl::StatusOr<std::optional<std::vector<std::string>>> WholeFiles(io::FileSystem& fs,
+                                                                   const StoredRowsKey& key,
+                                                                   const Manifest& manifest) {
   std::vector<std::string> files;
   for (size_t i = 0; i < manifest.files.size(); ++i) {
     files.push_back(In(key, manifest.files[i]));
     const auto info = fs.Stat(files.back());
+    if (!info.ok() && !IsAbsentOrDamaged(info.status())) return info.status();
     if (!info.ok() || info->size != manifest.sizes[i]) return std::nullopt;
   }
   return files;
@@ -243,7 +254,7 @@ class StoredRowsReader : public FileReader {
 
 absl::StatusOr<std::optional<std::vector<std::string>>> FindStoredRows(io::FileSystem& fs,
                                                                        const StoredRowsKey& key) {
-  const std::optional<Manifest> manifest = ReadManifest(fs, key);
+  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<Manifest> manifest, ReadManifest(fs, key));
   if (!manifest.has_value()) return std::nullopt;
   PENSTOCK_RETURN_IF_ERROR(CheckPipeline(key, *manifest));
   if (manifest->sources != key.sources) return std::nullopt;
@@ -254,8 +265,11 @@ absl::StatusOr<StoredRows> ReadStoredRows(io::FileSystem& fs, const std::string&
                                           const std::string& folder) {
   const StoredRowsKey key = {
       .kind = kind, .folder = folder, .pipeline = "", .spec = {}, .sources = ""};
-  const std::optional<Manifest> manifest = ReadManifest(fs, key);
-  auto files = manifest.has_value() ? WholeFiles(fs, key, *manifest) : std::nullopt;
+  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<Manifest> manifest, ReadManifest(fs, key));
+  std::optional<std::vector<std::string>> files;
+  if (manifest.has_value()) {
+    PENSTOCK_ASSIGN_OR_RETURN(files, WholeFiles(fs, key, *manifest));
+  }
   if (!files.has_value()) {
     return absl::NotFoundError(absl::StrCat("there is no complete ", kind, " in the folder '",
                                             folder,

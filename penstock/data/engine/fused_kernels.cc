@@ -36,9 +36,20 @@ void CopyElements(DType dtype, const void* from, int64_t bytes, char* to) {
   }
 }
 
-void AddOwner(std::vector<std::shared_ptr<const void>>& owners, std::shared_ptr<const void> owner) {
-  if (owner == nullptr || std::find(owners.begin(), owners.end(), owner) != owners.end()) return;
+using Owners = std::vector<std::shared_ptr<const void>>;
+
+// Consecutive rows often have the same owner. To search all of them would take time quadratic in
+// the rows.
+void AddOwner(Owners& owners, std::shared_ptr<const void> owner) {
+  if (owner == nullptr || (!owners.empty() && owners.back() == owner)) return;
   owners.push_back(std::move(owner));
+}
+
+// One owner for all: an array's owners are a chain, which is destroyed recursively.
+std::shared_ptr<const void> Together(Owners owners) {
+  if (owners.empty()) return nullptr;
+  if (owners.size() == 1) return std::move(owners[0]);
+  return std::make_shared<const Owners>(std::move(owners));
 }
 
 // Rows that are contiguous in a dense column need no copy to be read.
@@ -159,7 +170,7 @@ Array StackedColumn::Finish() {
   } else {
     has_owners_ = true;
   }
-  for (auto& owner : owners_) array_.KeepAlive(std::move(owner));
+  if (!owners_.empty()) array_.KeepAlive(Together(std::move(owners_)));
   return std::move(array_);
 }
 
@@ -212,15 +223,15 @@ void ColumnWriter::KeepAlive(std::shared_ptr<const void> owner) {
 
 Column ColumnWriter::Finish() {
   if (stacked_ != nullptr) return Column(stacked_->Slice(begin_, begin_ + rows_));
-  if (is_ragged_) return ragged_;
-  if (list_.empty()) {
-    for (const auto& owner : owners_) dense_.KeepAlive(owner);
-    return Column(dense_);
-  }
-  for (Array& row : list_) {
-    for (const auto& owner : owners_) row.KeepAlive(owner);
-  }
-  return Column::List(list_);
+  Column column = is_ragged_      ? std::move(ragged_)
+                  : list_.empty() ? Column(std::move(dense_))
+                                  : Column::List(std::move(list_));
+  const std::shared_ptr<const void> owner = Together(std::move(owners_));
+  if (owner == nullptr) return column;
+  return column.Transform([&](Array values) {
+    values.KeepAlive(owner);
+    return values;
+  });
 }
 
 absl::StatusOr<Array> RowsOut::Dense(int column) { return columns_[column]->Dense(); }

@@ -40,7 +40,11 @@ bool HasExtension(absl::string_view name, const std::vector<std::string>& extens
 
 // These would be the folder itself, or its parent.
 absl::Status CheckClassNames(const std::vector<std::string>& names) {
+  absl::flat_hash_set<absl::string_view> seen;
   for (const std::string& name : names) {
+    if (!seen.insert(name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("class_names has '", name, "' twice"));
+    }
     if (!name.empty() && name != "." && name != "..") continue;
     return absl::InvalidArgumentError(
         absl::StrCat("class_names has '", name, "', which is not the name of a subfolder"));

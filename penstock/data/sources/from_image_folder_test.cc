@@ -160,6 +160,12 @@ TEST(FromImageFolder, RejectsClassNamesThatAreNotSubfolders) {
     EXPECT_THAT(std::string(dataset.status().message()),
                 HasSubstr(absl::StrCat("class_names has '", name, "', which is not the name of")));
   }
+  EXPECT_THAT(
+      std::string(Dataset::FromImageFolder(
+                      "memory://d", {.class_names = {"cats", "dogs", "cats"}, .file_system = fs})
+                      .status()
+                      .message()),
+      HasSubstr("'cats' twice"));
 }
 
 // Jupyter keeps copies of what it edits in cats/.ipynb_checkpoints.

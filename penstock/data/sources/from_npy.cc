@@ -221,10 +221,11 @@ struct StreamedColumn {
 struct Streamed {
   std::vector<StreamedColumn> columns;
   int64_t rows = 0;
+  int64_t file_bytes = 0;
 };
 
-absl::StatusOr<Streamed> MakeStreamed(const std::vector<StoredArray>& stored) {
-  Streamed out;
+absl::StatusOr<Streamed> MakeStreamed(const std::vector<StoredArray>& stored, int64_t file_bytes) {
+  Streamed out{.file_bytes = file_bytes};
   for (const StoredArray& array : stored) {
     std::string why = array.info.incompatibility;
     if (array.member.deflated) {
@@ -393,6 +394,11 @@ class FromNpyStage : public Stage {
       PENSTOCK_ASSIGN_OR_RETURN(
           auto file, (options.file_system != nullptr ? *options.file_system : file_system)
                          .OpenRandomAccess(uri));
+      if (file->size() != streamed->file_bytes) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            "the file has ", file->size(), " bytes, but had ", streamed->file_bytes,
+            " when the dataset was described; if it was replaced, describe the dataset again"));
+      }
       return std::make_unique<NpyBlockReader>(std::move(file), streamed, options.block_bytes);
     };
     return MakeFileInterleave(context, {uri_}, open,
@@ -428,13 +434,16 @@ absl::StatusOr<Opened> Open(const std::string& uri, const NpyOptions& options) {
   const bool stream = options.access == NpyAccess::kStream;
   std::shared_ptr<const io::MappedFile> file;
   std::vector<StoredArray> stored;
+  int64_t file_bytes = 0;
   Opened out;
   if (parsed.is_local()) {
     PENSTOCK_ASSIGN_OR_RETURN(file, io::MappedFile::Open(uri));
     PENSTOCK_ASSIGN_OR_RETURN(
         stored, is_npz ? ListNpz(file->bytes(), options.select) : ListNpy(file->bytes(), uri));
+    file_bytes = static_cast<int64_t>(file->bytes().size());
   } else if (stream) {
     PENSTOCK_ASSIGN_OR_RETURN(stored, ListRemoteNpy(*file_system, uri));
+    file_bytes = stored[0].offset + stored[0].info.bytes;
   } else if (options.access == NpyAccess::kMap) {
     return absl::FailedPreconditionError("only a local file can be mapped");
   } else {
@@ -445,7 +454,7 @@ absl::StatusOr<Opened> Open(const std::string& uri, const NpyOptions& options) {
   PENSTOCK_ASSIGN_OR_RETURN(stored, Select(std::move(stored), options, &NameOf));
   if (stored.empty()) return absl::InvalidArgumentError("there are no arrays in the file");
   if (stream) {
-    PENSTOCK_ASSIGN_OR_RETURN(out.streamed, MakeStreamed(stored));
+    PENSTOCK_ASSIGN_OR_RETURN(out.streamed, MakeStreamed(stored, file_bytes));
   } else {
     PENSTOCK_ASSIGN_OR_RETURN(out.arrays, MapOrLoad(stored, file, options));
     PENSTOCK_RETURN_IF_ERROR(CheckRows(out.arrays));

@@ -226,6 +226,16 @@ TEST_F(FromNpyTest, ReadsFromAnyFileSystem) {
   EXPECT_THAT(message("memory://d/b.npy", NpyAccess::kAuto), HasSubstr("memory://d/b.npy"));
 }
 
+TEST_F(FromNpyTest, AStreamedFileThatWasReplacedIsAnError) {
+  const auto remote = io::MakeMemoryFileSystem();
+  PENSTOCK_CHECK_OK(formats::WriteNpy(*remote, "memory://d/x.npy", Values()));
+  const Dataset dataset =
+      Dataset::FromNpy("memory://d/x.npy", {.access = NpyAccess::kStream, .file_system = remote});
+  PENSTOCK_CHECK_OK(formats::WriteNpy(*remote, "memory://d/x.npy", Values(2 * kRows)));
+  EXPECT_THAT(std::string(ReadAll(dataset).status().message()),
+              HasSubstr("describe the dataset again"));
+}
+
 TEST_F(FromNpyTest, ErrorNamesReasonAgainstMapping) {
   const std::string source = __FILE__;
   const std::string folder = source.substr(0, source.rfind('/')) + "/../../formats/testdata/";

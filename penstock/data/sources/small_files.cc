@@ -49,7 +49,6 @@ std::string SmallFilesHint::Hint() const {
   return absl::StrFormat(
       "each of these files of about %.0f kB is a request of %.0f ms; packed in shards they could "
       "be "
-      "be "
       "read up to %.0f times as fast, with as many requests in flight. To pack them: %s --out "
       "FOLDER",
       std::max(file_bytes / 1e3, 1.0), file_seconds * 1e3, faster, command);

@@ -81,6 +81,23 @@ TEST(Batch, HasStaticShapeWhenRemainderIsDropped) {
   EXPECT_EQ(TestSource().Batch(4, {.drop_remainder = true}).spec()[0].ToString(), "x: int64[4]");
 }
 
+// Each string has an owner of its own. To search them for each row takes time quadratic in the
+// batch, and to destroy one inside another overflows the stack.
+TEST(Batch, OfManyLongStringsFromAMap) {
+  constexpr int64_t kRows = 200'000;
+  const Dataset dataset = Dataset::Range(0, kRows).Map(
+      [](const NamedArrays& in, NamedArrays* out) {
+        const int64_t x = in.begin()->second.item<int64_t>();
+        out->Set("s", Array::Strings({}, {std::string(100, 'a') + std::to_string(x)}));
+        return absl::OkStatus();
+      },
+      {.makes = {{"s", DType::kString, {}}}});
+  auto iterator = dataset.Batch(kRows).MakeIterator();
+  NamedArrays batch;
+  ASSERT_TRUE(*(*iterator)->Next(&batch));
+  EXPECT_EQ(batch.Find("s")->data<absl::string_view>()[kRows - 1].substr(100), "199999");
+}
+
 // Rows of different lengths, made by a Map.
 Dataset Uneven() {
   return TestSource({.rows = 6})

@@ -108,6 +108,9 @@ std::string DetailsToString(const DecodeImageOptions& options) {
   if (options.dtype != base::DType::kU8) {
     absl::StrAppend(&out, ", ", base::DTypeName(options.dtype));
   }
+  if (options.max_pixels != DecodeImageOptions().max_pixels) {
+    absl::StrAppend(&out, ", max_pixels=", options.max_pixels);
+  }
   const image::Normalize& normalize = options.normalize;
   if (!(normalize == image::Normalize{})) {
     absl::StrAppend(&out, ", (x * ", normalize.scale, " - [", absl::StrJoin(normalize.mean, ", "),

@@ -79,7 +79,20 @@ class ParseExampleStage : public RowStage {
   absl::Status WriteFields(StageFields& out) const override {
     return Write(out, ParseExampleFields{schema_.features, options_.column});
   }
-  std::string Parameters() const override { return schema_.ToString(); }
+  // Only what differs from the defaults is added, so that states and caches of before stay valid.
+  std::string Parameters() const override {
+    std::string out = schema_.ToString();
+    if (options_.column != ParseExampleOptions().column) {
+      absl::StrAppend(&out, "; column ", options_.column);
+    }
+    for (const record::ExampleFeature& feature : schema_.features) {
+      if (!feature.default_value.has_value()) continue;
+      const base::Array& value = *feature.default_value;
+      absl::StrAppend(&out, "; ", feature.name, " or ",
+                      value.valid() ? value.ToString(value.num_elements()) : "nothing");
+    }
+    return out;
+  }
 
   absl::StatusOr<ElementSpec> OutputSpec(absl::Span<const ElementSpec> inputs) const override {
     PENSTOCK_ASSIGN_OR_RETURN(const int index, inputs[0].Index(options_.column));

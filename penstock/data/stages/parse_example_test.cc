@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -131,6 +132,32 @@ TEST(ParseExample, StringsOutliveTheirRecords) {
     ASSERT_TRUE(*(*iterator)->Next(&batch));
   }
   EXPECT_EQ(batch.Find("name")->data<absl::string_view>()[5], "n5");
+}
+
+// Whether they are in a batch or not, the strings of a list are views into the record.
+TEST(ParseExample, StringListsKeepTheirRecord) {
+  record::ExampleBuilder example;
+  example.SetBytesList("tags", {"first of the tags", "second of the tags"});
+  struct Record {
+    std::string bytes;
+    absl::string_view view;
+  };
+  auto record = std::make_shared<Record>();
+  record->bytes = example.Serialize();
+  record->view = record->bytes;
+  const std::weak_ptr<Record> alive = record;
+  NamedArrays element;
+  {
+    const Dataset dataset =
+        Dataset::FromArrays({{"record", Array::View(DType::kString, {1}, &record->view, record)}})
+            .ParseExample(
+                {.features = {{.name = "tags", .dtype = DType::kString, .variable_length = true}}});
+    record = nullptr;
+    auto iterator = dataset.MakeIterator();
+    ASSERT_TRUE(*(*iterator)->Next(&element));
+  }
+  EXPECT_FALSE(alive.expired());
+  EXPECT_EQ(element.Find("tags")->data<absl::string_view>()[1], "second of the tags");
 }
 
 TEST(ParseExample, ListsOfDifferentLengthsDoNotStack) {
