@@ -111,7 +111,7 @@ absl::StatusOr<History> Trainer::FitWith(const data::Dataset& dataset,
   } const ended{fitting_};
   if (validation.has_value()) validation = FirstBatches(*validation, options.validation_steps);
   return base::CatchExceptions([&]() -> absl::StatusOr<History> {
-    const FitArguments fit{
+    FitArguments fit{
         .model = *model_, .dataset = dataset, .validation = validation, .options = options};
     PENSTOCK_ASSIGN_OR_RETURN(DeviceRecovery recovery, DeviceRecovery::Begin(*model_, options));
     while (true) {
@@ -120,6 +120,7 @@ absl::StatusOr<History> Trainer::FitWith(const data::Dataset& dataset,
       if (history.ok() && !(loop.saved_for_drain() && recovery.may_wait())) return history;
       PENSTOCK_RETURN_IF_ERROR(recovery.Recover(
           history.ok() ? DeviceRecovery::Preempted(history->stop_reason) : history.status()));
+      fit.recovers = true;
     }
   });
 }

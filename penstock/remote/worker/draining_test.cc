@@ -93,8 +93,8 @@ class DrainingTest : public testing::Test {
     PENSTOCK_CHECK_OK(worker);
     worker_ = *std::move(worker);
   }
-  std::shared_ptr<train::Callback> Checkpoints() const {
-    return train::Checkpoint({.folder = folder_});
+  std::shared_ptr<train::Callback> Checkpoints(bool resume = true) const {
+    return train::Checkpoint({.folder = folder_, .resume = resume});
   }
 
   std::string folder_, address_;
@@ -176,7 +176,11 @@ TEST_F(DrainingTest, WithoutPreemptionsLeftATrainingSavesAndIsResumedByTheNextFi
   ExpectEqual(Undisturbed(), *trainer->State());
 }
 
-TEST_F(DrainingTest, ATrainingLetsTheWorkerEndWaitsForItAndGoesOn) {
+class DrainedTrainingTest : public DrainingTest, public testing::WithParamInterface<bool> {};
+// `resume` false: no checkpoint of an earlier Fit is used; this one goes on from its own.
+INSTANTIATE_TEST_SUITE_P(Resume, DrainedTrainingTest, testing::Bool());
+
+TEST_P(DrainedTrainingTest, LetsTheWorkerEndWaitsForItAndGoesOn) {
   std::future<void> restarted;
   const auto drain = std::make_shared<DrainAt>(3, *client_, [&] {
     worker_->Drain("SIGTERM");
@@ -187,7 +191,8 @@ TEST_F(DrainingTest, ATrainingLetsTheWorkerEndWaitsForItAndGoesOn) {
     });
   });
   const auto trainer = NewTrainer(client_);
-  const auto history = trainer->Fit(Batches(), {.epochs = 2, .callbacks = {drain, Checkpoints()}});
+  const auto history =
+      trainer->Fit(Batches(), {.epochs = 2, .callbacks = {drain, Checkpoints(GetParam())}});
   restarted.get();
   ASSERT_TRUE(history.ok()) << history.status();
   EXPECT_FALSE(history->interrupted) << history->stop_reason;
@@ -195,6 +200,9 @@ TEST_F(DrainingTest, ATrainingLetsTheWorkerEndWaitsForItAndGoesOn) {
                                     HasSubstr("are back"), HasSubstr("max_preemptions: 1")));
   EXPECT_EQ(client_->Draining(), std::nullopt);
   ExpectEqual(Undisturbed(), *trainer->State());
+  // Those are now of an earlier Fit.
+  EXPECT_EQ(trainer->Fit(Batches(), {.epochs = 3, .callbacks = {Checkpoints(GetParam())}}).ok(),
+            GetParam());
 }
 
 }  // namespace

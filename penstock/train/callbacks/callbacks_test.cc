@@ -139,6 +139,15 @@ TEST(LearningRateScheduler, ResumedEpochKeepsItsRate) {
   EXPECT_EQ(run.rate, 0.5);
   ASSERT_TRUE(callback->EpochBegin(run, {.epoch = 1, .step = 3, .total_steps = 10}).ok());
   EXPECT_EQ(run.rate, 0.5);
+  // A checkpoint may be saved before the first step, when the epoch's loop is compiled.
+  const auto resumed = LearningRateScheduler([](int, double rate) { return rate / 2; });
+  ASSERT_TRUE(resumed->TrainBegin(run).ok());
+  ASSERT_TRUE(resumed->Restore(callback->Save()).ok());
+  ASSERT_TRUE(resumed->EpochBegin(run, {.epoch = 1, .step = 0, .total_steps = 7}).ok());
+  EXPECT_EQ(run.rate, 0.5);
+  ASSERT_TRUE(resumed->EpochBegin(run, {.epoch = 2, .step = 0, .total_steps = 14}).ok());
+  EXPECT_EQ(run.rate, 0.25);
+  EXPECT_FALSE(resumed->Restore("{}").ok());
 }
 
 TEST(TerminateOnNan, NamesInputLayerOrLossAndKeepsWeights) {

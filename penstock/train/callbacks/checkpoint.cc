@@ -52,6 +52,12 @@ class CheckpointCallback : public Callback {
           "Checkpoint would never save: every_epochs, every_steps and every are all 0");
     }
     if (!options_.keep_best.empty()) {
+      if (options_.every_epochs == 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(kKeepBest,
+                         " needs an every_epochs of 1 or more: only checkpoints of an epoch's end "
+                         "have a score"));
+      }
       PENSTOCK_RETURN_IF_ERROR(
           Monitored::Resolve(context, kKeepBest, options_.keep_best, options_.mode).status());
     }
@@ -94,7 +100,12 @@ class CheckpointCallback : public Callback {
       PENSTOCK_ASSIGN_OR_RETURN(
           best_, Monitored::Begin(context, kKeepBest, options_.keep_best, options_.mode));
     }
-    if (!options_.resume) return CheckThatNoneIsThere();
+    if (!context.recovers()) own_folder_ = false;
+    if (!options_.resume && !own_folder_) {
+      PENSTOCK_RETURN_IF_ERROR(CheckThatNoneIsThere());
+      own_folder_ = true;
+      return absl::OkStatus();
+    }
     const absl::StatusOr<FoundCheckpoint> newest = checkpoints_->ReadLatest();
     // NOT_FOUND: the folder's own listing shows no checkpoint.
     if (absl::IsNotFound(newest.status())) return absl::OkStatus();
@@ -303,7 +314,9 @@ class CheckpointCallback : public Callback {
   std::string saved_state_;
   std::optional<double> score_;  // its
   bool resumed_ = false;         // it is the one that was resumed from
-  double saved_at_ = 0;          // when the last save began, or the training
+  // With `resume` false: this Fit found no checkpoint when it began, so that all are its own.
+  bool own_folder_ = false;
+  double saved_at_ = 0;  // when the last save began, or the training
   // A save is due by time or SIGTERM at the first BatchEnd after this step.
   std::optional<int64_t> due_after_;
   // An epoch has ended with this step and was not saved then, nor was a later step.

@@ -55,7 +55,8 @@ struct CheckpointOptions {
   // Resume from the newest complete checkpoint in `folder`, if any. False: an error if there is
   // one.
   bool resume = true;
-  std::string keep_best = "";  // also keeps the best checkpoint by this number: "val_accuracy"
+  std::string keep_best =
+      "";  // also keeps the best checkpoint of an epoch's end by this number: "val_accuracy"
   Mode mode = Mode::kAuto;
   // Removes all checkpoints when the training has ended without an error or an interruption.
   bool remove_at_end = false;

@@ -9,10 +9,16 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -49,6 +55,33 @@ size_t EndOfRowsBefore(absl::string_view text, int epoch) {
   return end;
 }
 
+// Names of the columns: those of an epoch's numbers, and of those that only other epochs have
+// (validation_freq), which are NA in this one, as in Keras.
+std::vector<std::string> ColumnsOf(const TrainingContext& context, const Logs& logs) {
+  std::vector<std::string> columns, validated;
+  for (const auto& [name, value] : logs) {
+    (absl::StartsWith(name, "val_") ? validated : columns).push_back(name);
+    const std::string val_name = absl::StrCat("val_", name);
+    const absl::StatusOr<MonitorInfo> info = context.FindMonitor(val_name);
+    if (logs.Find(val_name) == nullptr && info.ok() && info->every_epochs > 1) {
+      validated.push_back(val_name);
+    }
+  }
+  columns.insert(columns.end(), validated.begin(), validated.end());
+  return columns;
+}
+
+// The columns of the file's header, if it has all of `columns`; otherwise `columns`.
+std::vector<std::string> InOrderOfHeader(absl::string_view text, std::vector<std::string> columns) {
+  absl::string_view header = text.substr(0, text.find('\n'));
+  if (!absl::ConsumePrefix(&header, "epoch,")) return columns;
+  std::vector<std::string> existing = absl::StrSplit(header, ',');
+  for (const std::string& name : columns) {
+    if (std::find(existing.begin(), existing.end(), name) == existing.end()) return columns;
+  }
+  return existing;
+}
+
 // The file is not opened before the first epoch begins, when a resumed checkpoint has been
 // accepted. Rows of epochs that are trained again are replaced.
 class CsvLoggerCallback : public Callback {
@@ -66,6 +99,8 @@ class CsvLoggerCallback : public Callback {
     end_ = 0;
     restored_.reset();
     pending_.clear();
+    columns_.clear();
+    header_.clear();
     PENSTOCK_RETURN_IF_ERROR(io::FileSystem::Default()->CreateFolder(io::Dirname(options_.path)));
     file_ = io::FileDescriptor(
         ::open(options_.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666));
@@ -77,15 +112,18 @@ class CsvLoggerCallback : public Callback {
     return began_ ? absl::OkStatus() : Begin(position);
   }
 
-  absl::Status EpochEnd(TrainingContext&, const Position& position, const Logs& logs) override {
+  absl::Status EpochEnd(TrainingContext& context, const Position& position,
+                        const Logs& logs) override {
     if (!began_) PENSTOCK_RETURN_IF_ERROR(Begin(position));
+    if (columns_.empty()) columns_ = InOrderOfHeader(header_, ColumnsOf(context, logs));
     if (end_ == 0 && pending_.empty()) {
-      pending_ = "epoch";
-      for (const auto& [name, value] : logs) absl::StrAppend(&pending_, ",", name);
-      pending_ += "\n";
+      pending_ = absl::StrCat("epoch,", absl::StrJoin(columns_, ","), "\n");
     }
     absl::StrAppend(&pending_, position.epoch);
-    for (const auto& [name, value] : logs) absl::StrAppendFormat(&pending_, ",%.9g", value);
+    for (const std::string& name : columns_) {
+      const double* const value = logs.Find(name);
+      pending_ += value == nullptr ? ",NA" : absl::StrFormat(",%.9g", *value);
+    }
     pending_ += "\n";
     Write();
     return absl::OkStatus();
@@ -134,6 +172,7 @@ class CsvLoggerCallback : public Callback {
         Warn("has fewer rows than the checkpoint says; the earlier ones are lost");
       }
       end_ = known ? *restored_ : static_cast<int64_t>(EndOfRowsBefore(text, position.epoch));
+      if (end_ > 0) header_ = text.substr(0, text.find('\n'));
     }
     if (end_ < size && ::ftruncate(file_.get(), end_) != 0) return Failed("cannot be truncated");
     return absl::OkStatus();
@@ -178,12 +217,14 @@ class CsvLoggerCallback : public Callback {
   CsvLoggerOptions options_;
   io::FileDescriptor file_;
   bool began_ = false;
-  bool regular_ = false;             // not a terminal or a pipe
-  bool warned_ = false;              // about the pending rows
-  int error_ = 0;                    // errno of the last attempt to write them
-  int64_t end_ = 0;                  // size of the file's rows in bytes
-  std::string pending_;              // rows that could not be written yet
-  std::optional<int64_t> restored_;  // end_ in the resumed checkpoint
+  bool regular_ = false;              // not a terminal or a pipe
+  bool warned_ = false;               // about the pending rows
+  int error_ = 0;                     // errno of the last attempt to write them
+  int64_t end_ = 0;                   // size of the file's rows in bytes
+  std::vector<std::string> columns_;  // after "epoch"
+  std::string header_;                // of the file that a resumed run continues
+  std::string pending_;               // rows that could not be written yet
+  std::optional<int64_t> restored_;   // end_ in the resumed checkpoint
 };
 
 }  // namespace

@@ -50,6 +50,29 @@ TEST(CsvLogger, WritesHeaderOnceAndOneRowPerEpochAlsoWhenAppending) {
   std::filesystem::remove(path);
 }
 
+// Keras: "NA" where an epoch has no such number.
+TEST(CsvLogger, HasColumnsForNumbersOfOtherEpochs) {
+  class ValidatesEverySecondEpoch : public FakeContext {
+   public:
+    absl::StatusOr<MonitorInfo> FindMonitor(absl::string_view name) const override {
+      if (name == "val_loss") return MonitorInfo{.every_epochs = 2};
+      return absl::NotFoundError(name);
+    }
+  } run;
+  const std::string path = NewPath(".csv");
+  auto callback = CsvLogger({.path = path});
+  ASSERT_TRUE(callback->TrainBegin(run).ok());
+  ASSERT_TRUE(callback->EpochEnd(run, {.epoch = 0}, {{"loss", 1}, {"lr", 2}}).ok());
+  ASSERT_TRUE(
+      callback->EpochEnd(run, {.epoch = 1}, {{"loss", 3}, {"val_loss", 4}, {"lr", 5}}).ok());
+  ASSERT_TRUE(callback->TrainEnd(run).ok());
+  EXPECT_EQ(Contents(path), "epoch,loss,lr,val_loss\n0,1,2,NA\n1,3,5,4\n");
+  // Resumed: in the order of the header that is there.
+  WriteText(path, "epoch,val_loss,loss\n0,NA,8\n");
+  EXPECT_EQ(ResumeCsv(path, 1, false), "epoch,val_loss,loss\n0,NA,8\n1,NA,9\n");
+  std::filesystem::remove(path);
+}
+
 TEST(CsvLogger, RejectedResumeKeepsFile) {
   const std::string path = NewPath(".csv");
   WriteText(path, "epoch,loss\n0,1\n");

@@ -48,11 +48,16 @@ class EarlyStoppingCallback : public Callback {
       }
       return absl::OkStatus();
     }
+    if (options_.restore_best_weights && best_weights_.empty()) {  // as Keras: the first counts
+      PENSTOCK_ASSIGN_OR_RETURN(best_weights_, context.Weights());
+    }
     // Keras's rule: the first epoch that is not better ends a patience of 0 and of 1 alike.
     if (++waited_ < options_.patience || position.epoch == 0) return absl::OkStatus();
-    context.Stop(absl::StrCat(options_.monitor, " has not become better than ", best_, " (epoch ",
-                              best_epoch_ + 1, ") for ", waited_,
-                              waited_ == 1 ? " epoch" : " epochs"));
+    const std::string what = best_epoch_ < 0
+                                 ? absl::StrCat(options_.monitor, " has not been a finite number")
+                                 : absl::StrCat(options_.monitor, " has not become better than ",
+                                                best_, " (epoch ", best_epoch_ + 1, ")");
+    context.Stop(absl::StrCat(what, " for ", waited_, waited_ == 1 ? " epoch" : " epochs"));
     return absl::OkStatus();
   }
 

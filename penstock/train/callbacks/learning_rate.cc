@@ -31,17 +31,36 @@ class LearningRateSchedulerCallback : public Callback {
     return CheckRateCanBeSet(context, "LearningRateScheduler");
   }
 
+  absl::Status TrainBegin(TrainingContext&) override {
+    begun_ = -1;
+    return absl::OkStatus();
+  }
+
   absl::Status EpochBegin(TrainingContext& context, const Position& position) override {
-    // Resumed mid-epoch: the state contains the epoch's rate.
-    if (position.step > 0) return absl::OkStatus();
+    // Resumed in the epoch: the state contains its rate.
+    if (position.step > 0 || position.epoch == begun_) return absl::OkStatus();
+    begun_ = position.epoch;
     PENSTOCK_ASSIGN_OR_RETURN(const double rate, context.LearningRate());
     return base::WithContext(
         context.SetLearningRate(schedule_(position.epoch, rate)),
         absl::StrCat("LearningRateScheduler, epoch ", position.epoch, " (from 0)"));
   }
 
+  std::string Save() const override {
+    return begun_ < 0 ? "" : nlohmann::ordered_json{{"epoch", begun_}}.dump();
+  }
+  absl::Status Restore(absl::string_view saved) override {
+    const auto json = nlohmann::ordered_json::parse(saved.begin(), saved.end(), nullptr, false);
+    if (!json.is_object() || !json.contains("epoch") || !json["epoch"].is_number_integer()) {
+      return absl::DataLossError("the checkpoint does not hold what LearningRateScheduler saved");
+    }
+    begun_ = json["epoch"];
+    return absl::OkStatus();
+  }
+
  private:
   EpochSchedule schedule_;
+  int begun_ = -1;  // the last epoch whose rate was set
 };
 
 class ReduceLROnPlateauCallback : public Callback {

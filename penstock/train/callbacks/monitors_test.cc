@@ -55,6 +55,20 @@ TEST(EarlyStopping, StopsAfterPatienceAndRestoresBestWeights) {
   EXPECT_EQ(run.weights.Find("w")->item<float>(), 0.5f);
 }
 
+// Keras: the first epoch's weights, as nothing is better than NaN.
+TEST(EarlyStopping, OfNaNsRestoresTheFirstEpoch) {
+  auto callback =
+      EarlyStopping({.monitor = "val_loss", .patience = 2, .restore_best_weights = true});
+  FakeContext run;
+  for (int epoch = 0; run.stopped.empty() && epoch < 9; ++epoch) {
+    run.weights = {{"w", Array::Scalar(static_cast<float>(epoch))}};
+    ASSERT_TRUE(callback->EpochEnd(run, {.epoch = epoch}, {{"val_loss", std::nan("")}}).ok());
+  }
+  EXPECT_EQ(run.stopped, "val_loss has not been a finite number for 2 epochs");
+  ASSERT_TRUE(callback->TrainEnd(run).ok());
+  EXPECT_EQ(run.weights.Find("w")->item<float>(), 0.0f);
+}
+
 TEST(EarlyStopping, MaximizesAccuracyAndNeverPrefersNaN) {
   auto callback = EarlyStopping({.monitor = "val_accuracy", .patience = 2});
   FakeContext run;

@@ -105,6 +105,9 @@ TEST(Options, NamesInvalidNumbersBeforeFirstStep) {
               HasSubstr("BackupAndRestore's backup_dir is empty"));
   EXPECT_THAT(error(BackupAndRestore({.backup_dir = "/proc/nowhere"})),
               HasSubstr("BackupAndRestore's backup_dir: "));
+  EXPECT_THAT(error(Checkpoint(
+                  {.folder = folder, .every_epochs = 0, .every_steps = 5, .keep_best = "loss"})),
+              HasSubstr("keep_best needs an every_epochs"));
   EXPECT_THAT(error(TensorBoard({.folder = folder, .update_every_steps = -1})),
               HasSubstr("update_every_steps"));
   EXPECT_THAT(error(TensorBoard({.folder = folder, .profile_steps = {5, 2}})),

@@ -258,6 +258,8 @@ absl::Status RestoreProgress(const FitArguments& fit, const CallbackList& callba
   try {
     const Position position{json.at("epoch"), json.at("step"), json.at("total_steps")};
     PENSTOCK_RETURN_IF_ERROR(CheckSameTraining(fit, position, json, arrays));
+    // Another callback has resumed from a later checkpoint.
+    if (position.total_steps < progress.dispatched.total_steps) return absl::OkStatus();
     const bool trained = json.value("trained", false);
     // A pass that has not begun may be over other data, or in another order.
     std::optional<data::IteratorState> resume_at;

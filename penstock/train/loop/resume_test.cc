@@ -130,6 +130,35 @@ void ExpectResumes(const Data& data, const std::vector<int64_t>& stops) {
   }
 }
 
+// The newest of several checkpoints is the one to resume from, in whichever order they are given.
+TEST(Resume, TakesTheNewestOfTwoCallbacks) {
+  const auto train =
+      [](const std::string& folder, int64_t stop_after,
+         bool epochs_first) -> absl::StatusOr<std::pair<base::NamedArrays, History>> {
+    PENSTOCK_ASSIGN_OR_RETURN(Trainer* const trainer, NewTrainer());
+    FitOptions fit{.epochs = kEpochs};
+    fit.callbacks = {std::make_shared<StopAfter>(stop_after),
+                     Checkpoint({.folder = folder + "/steps", .every_epochs = 0, .every_steps = 3}),
+                     Checkpoint({.folder = folder + "/epochs", .every_epochs = 1})};
+    if (epochs_first) std::swap(fit.callbacks[1], fit.callbacks[2]);
+    PENSTOCK_ASSIGN_OR_RETURN(History history, trainer->Fit(Shuffled(), fit));
+    PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays state, trainer->State());
+    return std::pair(std::move(state), std::move(history));
+  };
+  const auto whole = Train("", 1000);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  for (const bool epochs_first : {false, true}) {
+    SCOPED_TRACE(epochs_first);
+    const std::string folder = NewFolder();
+    // Steps 12 and 7 are saved; an epoch has 7 steps.
+    ASSERT_TRUE(train(folder, 13, epochs_first).ok());
+    const auto resumed = train(folder, 1000, epochs_first);
+    ASSERT_TRUE(resumed.ok()) << resumed.status();
+    ExpectSame(*whole, *resumed);
+    std::filesystem::remove_all(folder);
+  }
+}
+
 // Saves what a checkpoint has in BatchBegin of a step, or resumes from it.
 class SavesInBatchBegin : public Callback {
  public:

@@ -97,6 +97,7 @@ class TrainingLoop final : public TrainingContext, public LiveTraining, public S
     return step_.bound() ? &step_.executable() : nullptr;
   }
   absl::StatusOr<std::unique_ptr<ir::Graph>> StepGraph() const override;
+  bool recovers() const override { return fit_.recovers; }
   const Strategy& strategy() const override { return model_.strategy(); }
   const nn::Network& network() const override { return model_.objective().network; }
   std::optional<double> NextLearningRate() const override;
