@@ -23,7 +23,7 @@ absl::StatusOr<base::Array> ToCategorical(const base::Array& labels, int64_t num
     num_classes = std::clamp<int64_t>(largest, 0, INT64_MAX - 1) + 1;
   }
   std::vector<int64_t> dims(labels.shape().begin(), labels.shape().end());
-  if (!dims.empty() && dims.back() == 1) dims.pop_back();
+  if (dims.size() > 1 && dims.back() == 1) dims.pop_back();
   dims.push_back(num_classes);
   if (dims.size() > base::kMaxRank || !base::CheckedBytes(DType::kF32, base::Shape(dims))) {
     return absl::InvalidArgumentError(absl::StrCat("one-hot rows of ", num_classes, " classes for ",

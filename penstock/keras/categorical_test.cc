@@ -19,6 +19,11 @@ TEST(ToCategorical, MakesOneHotRows) {
             base::Shape({2, 2, 4}));
 }
 
+TEST(ToCategorical, OfOneLabelHasABatchAxis) {
+  EXPECT_EQ(ToCategorical(Array::Of<int64_t>({1}, {2}), 3)->shape(), base::Shape({1, 3}));
+  EXPECT_EQ(ToCategorical(Array::Of<int64_t>({1, 1}, {2}), 3)->shape(), base::Shape({1, 3}));
+}
+
 TEST(ToCategorical, RejectsInvalidClasses) {
   EXPECT_THAT(std::string(ToCategorical(Array::Of<int64_t>({2}, {0, 3}), 3).status().message()),
               HasSubstr("class number 3 of row 1 is not within the 3 classes"));

@@ -457,6 +457,30 @@ TEST(ModelCheckpoint, KeepsBestOfMaximizedMetricRegardlessOfName) {
   std::filesystem::remove_all(folder);
 }
 
+// The best value in a checkpoint is that of its number and file: another one begins without.
+TEST(ModelCheckpoint, ARestartThatMonitorsAnotherNumberSavesIt) {
+  const std::string folder =
+      ::testing::TempDir() + "/another_" + std::to_string(base::EntropySeed()) + "/";
+  const Array x = Numbers(4, 0), y = Numbers(4, 0.5);
+  for (const std::string monitor : {"loss", "mae"}) {  // 0.25, and 0.5, which is not less
+    Model model = Still();
+    CompileOptions options = StillOptions();
+    options.metrics = {"mae"};
+    ASSERT_TRUE(model.Compile(options).ok());
+    const auto history = model.Fit(
+        x, y,
+        {.epochs = monitor == "loss" ? 1 : 2,
+         .verbose = 0,
+         .callbacks = {train::Checkpoint({.folder = folder + "checkpoints"}),
+                       ModelCheckpoint(model, {.filepath = folder + monitor + ".safetensors",
+                                               .monitor = monitor,
+                                               .save_best_only = true})}});
+    ASSERT_TRUE(history.ok()) << history.status();
+    EXPECT_TRUE(std::filesystem::exists(folder + monitor + ".safetensors")) << monitor;
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(ModelCheckpoint, RejectsInvalidOptionsBeforeFirstStep) {
   Model model = Still();
   ASSERT_TRUE(model.Compile(StillOptions()).ok());

@@ -127,19 +127,19 @@ absl::Status Model::CompileWith(const CompileOptions& options, const NamedArrays
   }
   PENSTOCK_RETURN_IF_ERROR(network_.status());
   PENSTOCK_RETURN_IF_ERROR(train::CheckNotNegative("Compile", "replicas", options.replicas));
+  nn::Network network = network_;  // replaces network_ if all of this succeeds
   if (!options.dtype_policy.empty()) {
-    nn::Network network = network_.WithPolicy(options.dtype_policy);
+    network = network.WithPolicy(options.dtype_policy);
     PENSTOCK_RETURN_IF_ERROR(network.status());
-    network_ = std::move(network);
   }
   PENSTOCK_ASSIGN_OR_RETURN(const ir::MatmulPrecision precision, options.matmul_precision.Get());
   PENSTOCK_ASSIGN_OR_RETURN(nn::Optimizer optimizer, options.optimizer.Get());
-  if (network_.policy().name == "mixed_float16" && !optimizer.has_loss_scaling()) {
+  if (network.policy().name == "mixed_float16" && !optimizer.has_loss_scaling()) {
     optimizer = nn::LossScaleOptimizer(optimizer);
   }
-  network_ = network_.Refreshed();  // layers may have been frozen since it was made
-  network_ = network_.WithRemat(options.remat);
-  PENSTOCK_RETURN_IF_ERROR(network_.status());
+  network = network.Refreshed();  // layers may have been frozen since it was made
+  network = network.WithRemat(options.remat);
+  PENSTOCK_RETURN_IF_ERROR(network.status());
   std::optional<NamedArrays> kept;
   if (options.keep_weights && weights == nullptr && trainer_ != nullptr) {
     absl::StatusOr<NamedArrays> current = trainer_->Weights();
@@ -150,12 +150,12 @@ absl::Status Model::CompileWith(const CompileOptions& options, const NamedArrays
     }
     kept = *std::move(current);
   }
-  PENSTOCK_ASSIGN_OR_RETURN(std::vector<train::Target> targets, Targets(network_, options));
+  PENSTOCK_ASSIGN_OR_RETURN(std::vector<train::Target> targets, Targets(network, options));
   PENSTOCK_ASSIGN_OR_RETURN(auto client, ClientOr(options.client, options.replicas));
   PENSTOCK_ASSIGN_OR_RETURN(
       train::Strategy strategy,
       train::Strategy::Create(std::move(client), {.replicas = options.replicas}));
-  train::TrainerOptions trainer{.objective = {.network = network_,
+  train::TrainerOptions trainer{.objective = {.network = network,
                                               .targets = std::move(targets),
                                               .optimizer = std::move(optimizer),
                                               .custom = options.train_step,
@@ -171,6 +171,7 @@ absl::Status Model::CompileWith(const CompileOptions& options, const NamedArrays
     trainer.initial_weights = *std::move(kept);
   }
   PENSTOCK_ASSIGN_OR_RETURN(trainer_, train::Trainer::Create(std::move(trainer)));
+  network_ = std::move(network);
   return absl::OkStatus();
 }
 

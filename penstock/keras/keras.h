@@ -258,6 +258,8 @@ class Model {
   // "x.keras" and "x.h5" are written as Keras does, with the optimizer's state:
   // keras.models.load_model opens them and continues the training. INVALID_ARGUMENT, and nothing is
   // written, if Keras has no counterpart of a layer, an option or an argument of Compile.
+  // batch_augmentation, which in Keras belongs to the input, is not in the file: give it to Compile
+  // again to continue the training with it.
   absl::Status Save(absl::string_view uri) const;
   // Exports the prediction, with the current weights, as a program for other systems, at any batch
   // size (export.h): Keras's model.export. The name selects the format: "classifier" is a folder, a

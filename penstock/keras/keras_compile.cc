@@ -136,10 +136,15 @@ absl::Status MetricsFromKeras(const Json& config, const nn::Network& network,
     PENSTOCK_RETURN_IF_ERROR(
         AddMetrics(each[i], load.custom_metrics, options.output_metrics[outputs[i].name]));
   }
-  if (weighted.is_null() || weighted.empty()) return absl::OkStatus();
+  // Penstock has only those of all outputs.
+  const std::vector<Json> each_weighted = ForOutputs(weighted, network);
+  if (std::all_of(each_weighted.begin(), each_weighted.end(),
+                  [&](const Json& one) { return one == each_weighted[0]; })) {
+    return AddMetrics(each_weighted[0], load.custom_metrics, options.weighted_metrics);
+  }
   return absl::InvalidArgumentError(
-      "the file has weighted_metrics of a model of several outputs; Penstock has only those of all "
-      "outputs");
+      "the file has different weighted_metrics for the model's outputs; Penstock has only those of "
+      "all outputs");
 }
 
 // ---- To Keras ----

@@ -135,6 +135,30 @@ TEST_F(KerasFile, WhatKerasLacksIsAnErrorBeforeAnythingIsWritten) {
   EXPECT_THAT(std::string(fit.message()), HasSubstr("LARS"));
 }
 
+// Keras has a list of metrics for each output; Penstock's weighted_metrics are those of all.
+TEST_F(KerasFile, ModelsOfSeveralOutputs) {
+  const nn::Symbol x = Input({.shape = {4}, .name = "x"});
+  const base::Array y = base::Array::Of<float>({4, 1}, {1, 2, 3, 4});
+  for (const bool weighted : {false, true}) {
+    SCOPED_TRACE(weighted);
+    Model model({x}, {Dense({.units = 1, .name = "a"})(x), Dense({.units = 1, .name = "b"})(x)});
+    CompileOptions options{.loss = std::vector<LossArg>{"mse", "mae"}, .client = client_};
+    if (weighted) options.weighted_metrics = {"mse"};
+    ASSERT_TRUE(model.Compile(options).ok());
+    for (const std::string name : {"two.keras", "two.h5"}) {
+      SCOPED_TRACE(name);
+      ASSERT_TRUE(model.Save(Path(name)).ok());
+      auto loaded = Model::Load(Path(name), {.client = client_});
+      ASSERT_TRUE(loaded.ok()) << loaded.status();
+      const auto want = model.Evaluate({x_}, {y, y}, {.verbose = 0});
+      const auto got = loaded->Evaluate({x_}, {y, y}, {.verbose = 0});
+      ASSERT_TRUE(want.ok() && got.ok()) << want.status() << got.status();
+      for (const auto& [metric, value] : *want) EXPECT_EQ(*got->Find(metric), value) << metric;
+      EXPECT_EQ(want->Find("a_mse") != nullptr, weighted);
+    }
+  }
+}
+
 TEST_F(KerasFile, CheckpointsAndPretrainedLayers) {
   Model model = Compiled(1, "adam");
   const auto history =

@@ -146,6 +146,12 @@ TEST(Model, CompileRejectsInvalidPolicyAndPrecision) {
   options.dtype_policy = "mixed_float8";
   EXPECT_THAT(Message(model.Compile(options)),
               AllOf(HasSubstr("mixed_float8"), HasSubstr("mixed_bfloat16")));
+  // A Compile that fails changes nothing, whatever it fails at.
+  CompileOptions unknown = Compiling();
+  unknown.dtype_policy = "mixed_bfloat16";
+  unknown.optimizer = "no_such";
+  EXPECT_THAT(Message(model.Compile(unknown)), HasSubstr("no_such"));
+  EXPECT_EQ(model.network().policy().name, "float32");
   options.dtype_policy = "";
   options.matmul_precision = "most";
   EXPECT_THAT(Message(model.Compile(options)), HasSubstr("default, high, highest"));

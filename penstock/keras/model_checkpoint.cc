@@ -107,7 +107,11 @@ class ModelCheckpointCallback : public Callback {
     return options_.save_weights_only ? model_.SaveWeights(path) : model_.Save(path);
   }
 
-  // The best value is restored after a restart.
+  // The best value is restored after a restart. It is the best one of this number, in this file.
+  std::string state_name() const override {
+    if (!options_.save_best_only) return std::string(kWho);
+    return absl::StrCat(kWho, "(", options_.monitor, ", ", options_.filepath, ")");
+  }
   std::string Save() const override {
     return nlohmann::ordered_json{{"best", absl::StrFormat("%.17g", best())}}.dump();
   }
