@@ -287,6 +287,27 @@ TEST_F(Faults, ACheckpointSaverOfTheProgramReplacesTheConfigurations) {
   EXPECT_EQ(given->saves, 3);
 }
 
+// Also one that the model_fn returns: two savers would remove each other's checkpoints.
+TEST_F(Faults, ACheckpointSaverOfTheModelFnReplacesTheConfigurations) {
+  RunConfig config = QuietConfig();
+  config.save_checkpoints_steps = 1;
+  config.keep_checkpoint_max = 1;
+  const std::string folder = dir();
+  const auto model_fn = [folder](const NamedTensors& features, const NamedTensors& labels,
+                                 ModeKeys mode, const Params& params) {
+    EstimatorSpec spec = SmallModelFn(features, labels, mode, params);
+    spec.training_hooks = {
+        CheckpointSaverHook({.checkpoint_dir = folder, .save_steps = 1, .max_to_keep = 0})};
+    return spec;
+  };
+  Estimator estimator = Make(model_fn, config);
+  ASSERT_EQ(estimator.Train(TrainBatches(), {.steps = 4}), absl::OkStatus());
+  for (int step = 0; step <= 4; ++step) {
+    EXPECT_TRUE(std::filesystem::exists(absl::StrCat(folder, "/model.ckpt-", step, ".index")))
+        << step;
+  }
+}
+
 // ---- Intervals ----
 
 TEST_F(Faults, IntervalsThatNeverEndDoNothing) {

@@ -1,5 +1,6 @@
 #include "penstock/estimator/keras_interop.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -74,20 +75,26 @@ session::metrics::MetricResult MetricOps(const nn::Metric& metric, const Tensor&
   return {result(before, "value"), result(after, "update_op")};
 }
 
-// The weighted losses of the outputs, and the penalties.
+// The weighted losses of the outputs, reduced as by Fit, and the penalties.
 Tensor LossOf(const train::Objective& objective, const Tensors& targets, const Tensors& outputs) {
-  Tensor per_example;
+  const auto add = [](const Tensor& sum, const Tensor& one) {
+    return sum.valid() ? sum + one : one;
+  };
+  Tensor per_example, sums;
   for (size_t i = 0; i < targets.size(); ++i) {
     const train::Target& target = objective.targets[i];
+    const bool is_sum = target.loss.reduction() == "sum";
     const Tensor one = session::AddOp(
         "KerasLoss", {targets[i], outputs[i]}, target.loss.name(), base::SourceLocation(),
-        [target](const ir::Values& in) {
-          const ir::Value each = target.loss.PerExample(in[0], in[1]);
-          return target.weight == 1 ? each : each * ir::SplatLike(each, target.weight);
+        [target, is_sum](const ir::Values& in) {
+          const ir::Value loss =
+              is_sum ? target.loss(in[0], in[1]) : target.loss.PerExample(in[0], in[1]);
+          return target.weight == 1 ? loss : loss * ir::SplatLike(loss, target.weight);
         });
-    per_example = per_example.valid() ? per_example + one : one;
+    (is_sum ? sums : per_example) = add(is_sum ? sums : per_example, one);
   }
-  Tensor loss = session::losses::ComputeWeightedLoss(per_example);
+  Tensor loss = sums;
+  if (per_example.valid()) loss = add(sums, session::losses::ComputeWeightedLoss(per_example));
   for (const Tensor& penalty : session::losses::GetRegularizationLosses()) loss = loss + penalty;
   return loss;
 }
@@ -99,11 +106,37 @@ estimator::EvalMetricOps MetricsOf(const train::Objective& objective, const Tens
   for (size_t i = 0; i < targets.size(); ++i) {
     const std::string prefix =
         targets.size() > 1 ? absl::StrCat(objective.network.outputs()[i].name, "_") : "";
-    for (const nn::Metric& metric : objective.targets[i].metrics) {
-      ops[absl::StrCat(prefix, metric.name())] = MetricOps(metric, targets[i], outputs[i]);
+    // The estimator has no sample weights, so that both kinds of metrics are computed alike.
+    for (const auto* metrics :
+         {&objective.targets[i].metrics, &objective.targets[i].weighted_metrics}) {
+      for (const nn::Metric& metric : *metrics) {
+        ops[absl::StrCat(prefix, metric.name())] = MetricOps(metric, targets[i], outputs[i]);
+      }
     }
   }
   return ops;
+}
+
+// Whether an output has a mask (Embedding with mask_zero), which the losses and metrics here lack.
+bool HasMaskedOutput(const nn::Network& network) {
+  ir::Graph graph;
+  ir::Values variables, inputs;
+  for (const nn::VariableSpec& spec : network.variables()) {
+    variables.push_back(graph.Parameter(spec.type, spec.name));
+  }
+  for (const nn::Network::Port& port : network.inputs()) {
+    ir::TensorType type = port.type;
+    for (int i = 0; i < type.shape.rank(); ++i) {
+      if (type.shape.dim(i) < 0) type.shape.set_dim(i, 1);
+    }
+    inputs.push_back(graph.Parameter(type, port.name));
+  }
+  const ir::Value key = graph.Parameter({base::DType::kU32, {2}}, "key");
+  const ir::Values masks =
+      network.Apply({.graph = &graph, .training = true, .key = key}, variables, inputs)
+          .output_masks;
+  return std::any_of(masks.begin(), masks.end(),
+                     [](const ir::Value& mask) { return mask.valid(); });
 }
 
 absl::StatusOr<estimator::EstimatorSpec> BuildSpec(const train::Objective& objective,
@@ -159,6 +192,12 @@ absl::StatusOr<std::unique_ptr<estimator::Estimator>> ModelToEstimator(
     return absl::InvalidArgumentError(
         "ModelToEstimator: a model with a custom training step or batch augmentation cannot be an "
         "estimator");
+  }
+  if (HasMaskedOutput(objective.network)) {
+    return absl::InvalidArgumentError(
+        "ModelToEstimator: an output of the model has a mask (Embedding with mask_zero), which an "
+        "estimator's loss would not apply; train the model with Fit, or end the mask, as by a "
+        "layer that returns only the last step");
   }
   PENSTOCK_ASSIGN_OR_RETURN(base::NamedArrays weights, keras_model.GetWeights());
   auto made = std::make_unique<estimator::Estimator>(estimator::EstimatorOptions{

@@ -25,7 +25,7 @@ namespace penstock::keras {
 
 // An estimator that trains the model's network with its loss, metrics and optimizer, beginning with
 // its weights; the model itself does not change. The model must be compiled, without a custom step
-// and without batch augmentation. The first element of a fresh training equals Fit's: the numbers
+// and without batch augmentation, and no output may have a mask (Embedding with mask_zero). The first element of a fresh training equals Fit's: the numbers
 // are those of Fit with the same batches, for a network without random operations.
 //
 // Features: the only one, or those named like the network's inputs. Labels (input_fn.h): the only

@@ -49,6 +49,40 @@ TEST(ModelToEstimator, TakesTheStepsOfFit) {
   EXPECT_NEAR(result.at("loss"), *logs.Find("loss"), 1e-5);
 }
 
+// A sum is not divided by the number of examples, and weighted metrics are metrics.
+TEST(ModelToEstimator, ReducesTheLossAsFit) {
+  Model model = Classifier();
+  CompileOptions arguments = Arguments();
+  arguments.optimizer = SGD({.learning_rate = 0.01});
+  arguments.loss = SparseCategoricalCrossentropy({.from_logits = true, .reduction = "sum"});
+  arguments.weighted_metrics = {"accuracy"};
+  arguments.metrics = {};
+  ASSERT_EQ(model.Compile(arguments), absl::OkStatus());
+  const TemporaryFolder folder;
+  auto estimator = ModelToEstimator(model, folder.path(), QuietConfig());
+  ASSERT_EQ(estimator.status(), absl::OkStatus());
+  ASSERT_EQ((*estimator)->Train(Batches()), absl::OkStatus());
+  ASSERT_EQ(model.Fit(Batches(), {.verbose = 0}).status(), absl::OkStatus());
+  for (const auto& [name, value] : *model.GetWeights()) {
+    const absl::StatusOr<base::Array> ours = (*estimator)->GetVariableValue(name);
+    ASSERT_EQ(ours.status(), absl::OkStatus());
+    for (int64_t i = 0; i < value.num_elements(); ++i) {
+      EXPECT_NEAR(value.data<float>()[i], ours->data<float>()[i], 1e-5) << name;
+    }
+  }
+  const Logs logs = *model.Evaluate(Batches(), {.verbose = 0});
+  const estimator::EvalResult result = *(*estimator)->Evaluate(Batches());
+  EXPECT_NEAR(result.at("accuracy"), *logs.Find("accuracy"), 1e-6);
+}
+
+TEST(ModelToEstimator, RejectsMaskedOutputs) {
+  Model model = Sequential({Input({.shape = {5}, .dtype = base::DType::kI64}),
+                            Embedding({.input_dim = 7, .output_dim = 4, .mask_zero = true}),
+                            Dense({.units = 3})});
+  ASSERT_EQ(model.Compile(Arguments()), absl::OkStatus());
+  EXPECT_THAT(ModelToEstimator(model).status().message(), HasSubstr("has a mask"));
+}
+
 TEST(ModelToEstimator, NeedsACompiledModel) {
   EXPECT_THAT(ModelToEstimator(Classifier()).status().message(), HasSubstr("ModelToEstimator"));
 }

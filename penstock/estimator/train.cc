@@ -73,9 +73,12 @@ class TrainingRun {
 
   // Whether a hook of the program saves the checkpoints; it then calls the listeners.
   bool SavesByItself() const {
-    return std::any_of(options_.hooks.begin(), options_.hooks.end(), [&](const Hook& h) {
+    const auto saves = [&](const Hook& h) {
       return h != nullptr && h->SavesCheckpoints(options_.saving_listeners);
-    });
+    };
+    const Hooks& own = built_.model.spec.training_hooks;  // none before the model is built
+    return std::any_of(options_.hooks.begin(), options_.hooks.end(), saves) ||
+           std::any_of(own.begin(), own.end(), saves);
   }
 
   // Whether the checkpoint's step is max_steps or beyond.
