@@ -94,9 +94,7 @@ absl::StatusOr<std::vector<int64_t>> SplitSizes(int64_t size, const std::vector<
     sum += length;
   }
   std::vector<int64_t> sizes;
-  const bool fractions = std::abs(sum - 1) < 1e-9 &&
-                         std::any_of(lengths.begin(), lengths.end(),
-                                     [](double length) { return length != std::floor(length); });
+  const bool fractions = std::abs(sum - 1) < 1e-9;
   for (const double length : lengths) {
     const double count = fractions ? std::floor(static_cast<double>(size) * length) : length;
     if (count != std::floor(count) || count > static_cast<double>(size)) {

@@ -97,6 +97,10 @@ TEST(RandomSplit, RejectsLengthsThatDoNotAddUp) {
               HasSubstr("7, 4 do not add up to the dataset's 10"));
   EXPECT_FALSE(data::random_split(Numbers(10), {0.5, 0.4}, 1).ok());
   EXPECT_FALSE(data::random_split(Numbers(10), {-1, 11}, 1).ok());
+  const auto all = data::random_split(Numbers(10), {1.0, 0.0}, 1);  // fractions, too
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ((*all)[0]->size(), 10);
+  EXPECT_EQ((*all)[1]->size(), 0);
   EXPECT_FALSE(data::random_split(Numbers(10), {}, 1).ok());
 }
 

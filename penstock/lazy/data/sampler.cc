@@ -28,7 +28,7 @@ absl::Status CheckSize(const char* sampler, int64_t size) {
       absl::StrCat(sampler, ": the number of examples is ", size, ", below 0"));
 }
 
-int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t CeilDivide(int64_t a, int64_t b) { return a / b + (a % b > 0 ? 1 : 0); }
 
 }  // namespace
 

@@ -38,6 +38,11 @@ void ModuleListImpl::push_back(const AnyModule& module) {
   push_back(absl::StrCat(list_.size()), module);
 }
 void ModuleListImpl::push_back(const std::string& name, const AnyModule& module) {
+  if (module.ptr() == nullptr) {
+    FailThread(
+        absl::InvalidArgumentError(absl::StrCat("module \"", name, "\" is empty (nullptr)")));
+    return;
+  }
   register_module(name, module);
   list_.push_back(module);
 }

@@ -141,10 +141,20 @@ Tensor ConvImpl::forward(const Tensor& given, SourceLocation where) {
   if (options_.padding_mode != "zeros") {
     const auto axes = static_cast<size_t>(spatial_);
     const std::vector<int64_t> dilation = options_.dilation.Each(axes);
-    std::vector<int64_t> sizes, each = options_.padding.sizes().Each(axes);
+    const std::vector<int64_t> each = options_.padding.sizes().Each(axes);
+    const std::string& mode = options_.padding.mode();
+    const bool same = mode == "same";
+    const bool strided = options_.stride.Each(axes) != std::vector<int64_t>(axes, 1);
+    if (kernel_.empty() || dilation.empty() || each.empty() || (same && strided) ||
+        !(same || mode.empty() || mode == "valid")) {
+      return FailOp("conv", {given},
+                    absl::StrCat("kernel_size, padding and dilation must be one number or ", axes,
+                                 "; padding may be \"valid\", or \"same\" if the stride is 1"),
+                    where);
+    }
+    std::vector<int64_t> sizes;
     for (size_t i = axes; i-- > 0;) {
-      const int64_t total = dilation.empty() ? 0 : dilation[i] * (kernel_[i] - 1);
-      const bool same = options_.padding.mode() == "same";
+      const int64_t total = dilation[i] * (kernel_[i] - 1);
       sizes.push_back(same ? total / 2 : each[i]);
       sizes.push_back(same ? total - total / 2 : each[i]);
     }

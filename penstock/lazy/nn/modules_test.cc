@@ -211,6 +211,66 @@ TEST(Modules, MessagesOfWrongUses) {
               HasSubstr("expects [T, N, 3]"));
 }
 
+TEST(Modules, PaddedConvolutionsCheckTheirOptions) {
+  const Tensor x = Make({1, 3, 4, 4}, std::vector<float>(48, 1));
+  const auto error = [&](Sizes kernel, const nn::ConvModuleOptions& options) {
+    return ErrorOf(nn::Conv2d(3, 2, std::move(kernel), options)(x));
+  };
+  const std::string expected = "must be one number or 2";
+  EXPECT_THAT(error(3, {.padding = {1, 1, 1}, .padding_mode = "reflect"}), HasSubstr(expected));
+  EXPECT_NE(error({3, 3, 3}, {.padding = 1, .padding_mode = "circular"}), "");
+  EXPECT_THAT(error(3, {.padding = "full", .padding_mode = "reflect"}), HasSubstr(expected));
+  EXPECT_THAT(error(3, {.stride = 2, .padding = "same", .padding_mode = "reflect"}),
+              HasSubstr("if the stride is 1"));
+  EXPECT_EQ(error(3, {.padding = "same", .padding_mode = "reflect"}), "");
+  EXPECT_EQ(error(3, {.stride = 2, .padding = 1, .padding_mode = "circular"}), "");
+}
+
+TEST(Modules, AttentionChecksItsMasks) {
+  const nn::MultiheadAttention attention(4, 2);
+  const Tensor q = Make({3, 2, 4}, std::vector<float>(24, 1));   // [L, N, E]
+  const Tensor kv = Make({5, 2, 4}, std::vector<float>(40, 1));  // [S, N, E]
+  const auto error = [&](const nn::AttentionCallOptions& options) {
+    return ErrorOf(attention(q, kv, kv, options).output);
+  };
+  EXPECT_THAT(error({.key_padding_mask = zeros({5, 2}, {.dtype = kBool})}),
+              HasSubstr("key_padding_mask [2, 5]"));
+  EXPECT_THAT(error({.attn_mask = zeros({5, 3})}), HasSubstr("attn_mask [3, 5] or [4, 3, 5]"));
+  EXPECT_THAT(error({.key_padding_mask = zeros({2, 5}, {.dtype = kLong})}),
+              HasSubstr("bool or floating point"));
+  EXPECT_EQ(
+      error({.key_padding_mask = zeros({2, 5}, {.dtype = kBool}), .attn_mask = zeros({4, 3, 5})}),
+      "");
+}
+
+// torch: copy.deepcopy of the given layer.
+TEST(Modules, EncodersCopyTheLayerAsItIs) {
+  nn::TransformerEncoderLayer layer(4, 2);
+  {
+    const no_grad guard;
+    for (Tensor& parameter : layer->parameters()) parameter.fill_(0.5);  // recorded, not computed
+  }
+  layer->requires_grad_(false);
+  layer->eval();
+  const nn::TransformerEncoder encoder(layer, 2);
+  EXPECT_FALSE(encoder->children().empty());
+  for (const auto& [name, parameter] : encoder->named_parameters()) {
+    EXPECT_FALSE(parameter.requires_grad()) << name;
+    for (const float value : ValuesOf(parameter)) ASSERT_EQ(value, 0.5f) << name;
+  }
+  bool training = false;
+  encoder->apply([&](const std::string& path, nn::Module& module) {
+    training |= !path.empty() && path != "layers" && module.is_training();
+  });
+  EXPECT_FALSE(training);
+}
+
+TEST(Modules, AnEmptyModuleInAListIsAnError) {
+  const nn::LayerNorm none = nullptr;
+  nn::ModuleDict({{"norm", none}, {"fc", nn::Linear(2, 3)}});
+  EXPECT_THAT(ErrorOf(Make({1}, {1})), HasSubstr("module \"norm\" is empty"));
+}
+
 // ---- Initial values ----
 
 struct Range {

@@ -1,5 +1,6 @@
 #include "penstock/lazy/nn/transformer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -44,12 +45,28 @@ Tensor Activate(const Tensor& x, const std::string& activation, SourceLocation w
                 where);
 }
 
-// Gives `copy` the parameters of `module`.
-void CopyParameters(const Module& module, const Module& copy) {
+// Gives `copy` the parameters and the mode of `module`.
+void CopyState(const Module& module, Module& copy) {
   const NamedTensors from = module.named_parameters(), to = copy.named_parameters();
   for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
-    internal::SetContents(to[i].second, from[i].second);
+    const Tensor& source = from[i].second;
+    Tensor target = to[i].second;
+    if (source.impl()->data != nullptr) {
+      internal::SetContents(target, source);
+    } else {  // recorded, not computed yet
+      const no_grad guard;
+      target.copy_(source);
+    }
+    target.requires_grad_(source.requires_grad());
   }
+  copy.train(module.is_training());
+}
+
+// Whether the mask is given and is neither bool nor floating point, or has none of the shapes.
+bool IsWrongMask(const Tensor& mask, const std::vector<Shape>& shapes) {
+  if (!mask.defined()) return false;
+  if (mask.dtype() != DType::kBool && !base::IsFloat(mask.dtype())) return true;
+  return std::find(shapes.begin(), shapes.end(), mask.sizes()) == shapes.end();
 }
 
 }  // namespace
@@ -122,6 +139,16 @@ AttentionOutput MultiheadAttentionImpl::forward(const Tensor& query, const Tenso
     return options_.batch_first ? x : transpose(x, 0, 1, where);
   };
   const Tensors inputs{to_batch_first(query), to_batch_first(key), to_batch_first(value)};
+  const int64_t batch = inputs[0].size(0), length = inputs[0].size(1), keys = inputs[1].size(1);
+  if (IsWrongMask(options.attn_mask, {{length, keys}, {batch * num_heads_, length, keys}}) ||
+      IsWrongMask(options.key_padding_mask, {{batch, keys}})) {
+    FailOp("multihead_attention", inputs,
+           absl::StrCat("masks must be bool or floating point: attn_mask [", length, ", ", keys,
+                        "] or [", batch * num_heads_, ", ", length, ", ", keys,
+                        "], key_padding_mask [", batch, ", ", keys, "]"),
+           where);
+    return {};
+  }
   Tensors projected;
   for (int64_t i = 0; i < 3; ++i) {
     const Tensor weight = narrow(in_proj_weight, 0, i * embed_dim_, embed_dim_, where);
@@ -165,7 +192,7 @@ TransformerEncoderLayerImpl::TransformerEncoderLayerImpl(int64_t d_model, int64_
 
 std::shared_ptr<TransformerEncoderLayerImpl> TransformerEncoderLayerImpl::Clone() const {
   auto copy = std::make_shared<TransformerEncoderLayerImpl>(d_model_, nhead_, options_);
-  CopyParameters(*this, *copy);
+  CopyState(*this, *copy);
   return copy;
 }
 
@@ -235,7 +262,7 @@ TransformerDecoderLayerImpl::TransformerDecoderLayerImpl(int64_t d_model, int64_
 
 std::shared_ptr<TransformerDecoderLayerImpl> TransformerDecoderLayerImpl::Clone() const {
   auto copy = std::make_shared<TransformerDecoderLayerImpl>(d_model_, nhead_, options_);
-  CopyParameters(*this, *copy);
+  CopyState(*this, *copy);
   return copy;
 }
 
