@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 
 #include "penstock/base/status.h"
+#include "penstock/io/canonical_name.h"
 #include "penstock/io/uri.h"
 #include "penstock/io/write_check.h"
 #include "penstock/nn/names.h"
@@ -41,6 +42,13 @@ absl::StatusOr<Array> ValueFor(const VariableDef& variable, const std::string& k
         variable.where.line, "), '", key, "' of the checkpoint is ", array.TypeString()));
   }
   return array.Reshape(variable.shape);
+}
+
+// One text for all spellings of a checkpoint's path: GetCheckpointState(".") has "./model.ckpt-5"
+// for the "model.ckpt-5" that Save writes, and removing the one would remove the other. The name is
+// as it was given, because no file has it: links of that name are others'.
+std::string PlaceOf(absl::string_view path) {
+  return absl::StrCat(io::CanonicalName(io::Dirname(path)), "/", io::Basename(path));
 }
 
 // Removes the files of a checkpoint, the index first: data files without an index are none.
@@ -191,9 +199,8 @@ absl::StatusOr<std::string> Saver::Save(const Session& session, absl::string_vie
   const absl::Status written = WriteVariables(*fs_, session, variables, path);
   if (!written.ok()) return base::WithContext(written, io::DisplayName(path));
   // Maybe one that could not be removed, and is a new one now.
-  std::erase(to_remove_, path);
+  KeepFromRemoval(path);
   if (!options.write_state) return path;
-  std::erase_if(kept_, [&](const Kept& kept) { return kept.path == path; });
   Count({path, options_.clock->UnixSeconds()});
   const auto limit = static_cast<size_t>(std::max(options_.max_to_keep, 0));
   while (limit > 0 && kept_.size() > limit) {
@@ -292,8 +299,15 @@ void Saver::SetLastCheckpoints(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) Count({path, options_.clock->UnixSeconds()});
 }
 
+void Saver::KeepFromRemoval(absl::string_view path) {
+  const std::string place = PlaceOf(path);
+  std::erase_if(to_remove_, [&](const std::string& other) { return PlaceOf(other) == place; });
+}
+
 void Saver::Count(Kept kept) {
-  std::erase(to_remove_, kept.path);
+  KeepFromRemoval(kept.path);
+  const std::string place = PlaceOf(kept.path);
+  std::erase_if(kept_, [&](const Kept& other) { return PlaceOf(other.path) == place; });
   kept_.push_back(std::move(kept));
 }
 

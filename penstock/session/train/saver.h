@@ -102,7 +102,9 @@ class Saver {
   absl::StatusOr<std::map<std::string, const VariableDef*>> VariablesOf(
       const Session& session) const;
   absl::Status WriteState(absl::string_view save_path, const SaveOptions& options);
-  void Count(Kept kept);  // as the newest one
+  // The path in any spelling.
+  void KeepFromRemoval(absl::string_view path);
+  void Count(Kept kept);  // as the newest one, once
   void RemoveOld();
 
   std::shared_ptr<io::FileSystem> fs_;

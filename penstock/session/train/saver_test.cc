@@ -173,6 +173,31 @@ TEST_F(SaverTest, RemovesOnlyCheckpointsThatItWrote) {
   EXPECT_FALSE(*CheckpointExists("memory://bucket/run/model.ckpt-3", fs_.get()));
 }
 
+// Paths of a state file may be spelled in another way than Save spells them.
+TEST_F(SaverTest, KnowsACheckpointInEverySpelling) {
+  const std::string folder = testing::TempDir() + "saver_paths_" + std::to_string(::getpid());
+  const std::string path = folder + "/model.ckpt";
+  ASSERT_TRUE(Saver(SaverOptions{}).Save(session_, path, 1).ok());
+  for (const std::string& other : {folder + "/./model.ckpt-1", folder + "//model.ckpt-1",
+                                   folder + "/../" + io::Basename(folder) + "/model.ckpt-1"}) {
+    Saver saver(SaverOptions{.max_to_keep = 1});
+    saver.SetLastCheckpoints({other});
+    ASSERT_TRUE(saver.Save(session_, path, 1).ok());
+    EXPECT_THAT(saver.last_checkpoints(), ElementsAre(path + "-1")) << other;
+    EXPECT_TRUE(*CheckpointExists(path + "-1")) << other;
+    // The one checkpoint counts once.
+    saver.SetLastCheckpoints({path + "-1", other});
+    EXPECT_THAT(saver.last_checkpoints(), ElementsAre(other));
+  }
+  // Another checkpoint is removed as before.
+  Saver saver(SaverOptions{.max_to_keep = 1});
+  saver.SetLastCheckpoints({folder + "/./model.ckpt-1"});
+  ASSERT_TRUE(saver.Save(session_, path, 2).ok());
+  EXPECT_FALSE(*CheckpointExists(path + "-1"));
+  EXPECT_TRUE(*CheckpointExists(path + "-2"));
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(SaverTest, SavesTheGivenVariablesUnderOtherNames) {
   Saver saver(std::map<std::string, Variable>{{"renamed", w_}}, Options());
   const auto path = saver.Save(session_, kPath);
