@@ -37,6 +37,8 @@ RowTable ArrayRows() {
       {"Range/delta", [](const tf::Tensors&) -> tf::Tensors { return {tf::Range(3, 18, 3)}; }},
       {"Range/negative",
        [](const tf::Tensors&) -> tf::Tensors { return {tf::Range(3, 1, -0.5, DType::kF32)}; }},
+      {"Range/rounded in float32",
+       [](const tf::Tensors&) -> tf::Tensors { return {tf::Range(0, 2.1, 0.3, DType::kF32)}; }},
       {"Range/empty", [](const tf::Tensors&) -> tf::Tensors { return {tf::Range(3, 3)}; }},
       {"Range/of a batch",
        [](const tf::Tensors& x) -> tf::Tensors {

@@ -17,6 +17,7 @@ ROWS = {
     "Range/limit": row(lambda: tf.range(5)),
     "Range/delta": row(lambda: tf.range(3, 18, 3)),
     "Range/negative": row(lambda: tf.range(3.0, 1.0, -0.5)),
+    "Range/rounded in float32": row(lambda: tf.range(0.0, 2.1, 0.3)),
     "Range/empty": row(lambda: tf.range(3, 3)),
     "Range/of a batch": row(lambda a: tf.range(tf.shape(a)[0]), f(4, 3)),
     "Linspace/five": row(lambda: tf.linspace(10.0, 12.0, 5)),

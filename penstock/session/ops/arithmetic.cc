@@ -136,7 +136,9 @@ Tensor WithKnown(const Tensor& result, const Operand& x, const Operand& y,
     return result;
   }
   const bool first = x.is_number();
-  const int64_t number = static_cast<int64_t>(first ? x.number() : y.number());
+  const Operand& operand = first ? x : y;
+  const int64_t number = operand.integer().has_value() ? static_cast<int64_t>(*operand.integer())
+                                                       : static_cast<int64_t>(operand.number());
   const Tensor& tensor = first ? y.tensor() : x.tensor();
   internal::SetKnownElementwise(result, tensor, tensor, [=](int64_t value, int64_t) {
     return first ? function(number, value) : function(value, number);

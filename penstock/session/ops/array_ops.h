@@ -42,7 +42,8 @@ Tensor ZerosLike(const Tensor& x, DType dtype = DType::kInvalid, absl::string_vi
 Tensor OnesLike(const Tensor& x, DType dtype = DType::kInvalid, absl::string_view name = "",
                 SourceLocation where = SourceLocation::Current());
 // start, start + delta, ... below limit (above, if delta is negative). TensorFlow takes the type
-// from Python's numbers; here it is a parameter.
+// from Python's numbers; here it is a parameter, and a number that it lacks is an error:
+// Range(0, 1, 0.25, DType::kF32).
 Tensor Range(double limit, DType dtype = DType::kI32, absl::string_view name = "",
              SourceLocation where = SourceLocation::Current());
 Tensor Range(double start, double limit, double delta = 1, DType dtype = DType::kI32,

@@ -151,6 +151,23 @@ TEST(ArrayOps, ErrorsNameOperationShapesAndLine) {
        {"ScatterNd", "[2]", "[3]"}},
       {"condition", [] { Where(X({2}), X({2}), X({2})); }, {"Select", "bool"}},
       {"range", [] { Range(3, 1); }, {"Range", "3", "1"}},
+      {"range of fractions",
+       [] { Range(0, 1, 0.25); },
+       {"Range", "the number 0.25 is not a value of type int32; give it a dtype"}},
+      {"range that begins with a fraction", [] { Range(0.5, 3); }, {"Range", "0.5", "int32"}},
+      {"integer beyond its type",
+       [] { Equal(X({2}, DType::kI64), uint64_t{1} << 63); },
+       {"Equal", "not a value of type int64"}},
+      {"pad with a fraction",
+       [] {
+         Pad(X({4}, DType::kI32), {{1, 1}}, {.constant_values = 0.5});
+       },
+       {"Pad", "the number 0.5 is not a value of type int32"}},
+      {"pad beyond the type",
+       [] {
+         Pad(X({4}, DType::kU8), {{1, 1}}, {.constant_values = 300});
+       },
+       {"Pad", "the number 300 is not a value of type uint8"}},
       {"negative shape",
        [] {
          Zeros({2, -1});
@@ -358,6 +375,28 @@ TEST_F(OpsTest, OutOfRangeIndicesAreClampedOrDropped) {
   EXPECT_THAT((*got)[0].values<float>(), ElementsAre(1, 2, 3));
   EXPECT_THAT((*got)[1].values<float>(), ElementsAre(0, 2, 0));
   EXPECT_THAT((*got)[2].values<float>(), ElementsAre(0, 0, 0, 1, 0, 0));
+}
+
+// The type of the tensor holds them, a double does not.
+TEST_F(OpsTest, IntegersBeyondDoublesAreExact) {
+  constexpr int64_t kOdd = 9007199254740993;
+  constexpr uint64_t kLarge = 18446744073709551613u;
+  const Tensor x = Constant(Array::Of<int64_t>({2}, {kOdd - 1, kOdd}));
+  const Tensor u = Constant(Array::Of<uint64_t>({2}, {kLarge, kLarge + 1}));
+  Session session("", {.client = runtime::TestClient(1)});
+  const auto got = session.Run({Equal(x, kOdd), kOdd - x, Maximum(x, kOdd), Equal(u, kLarge)});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[0].values<bool>(), ElementsAre(false, true));
+  EXPECT_THAT((*got)[1].values<int64_t>(), ElementsAre(1, 0));
+  EXPECT_THAT((*got)[2].values<int64_t>(), ElementsAre(kOdd, kOdd));
+  EXPECT_THAT((*got)[3].values<bool>(), ElementsAre(true, false));
+}
+
+TEST_F(OpsTest, RangeCountsInItsType) {
+  EXPECT_EQ(Range(0, 2.1, 0.3, DType::kF32).shape().ToString(), "[7]");
+  EXPECT_EQ(Range(0, 2.1, 0.3, DType::kF64).shape().ToString(), "[8]");
+  EXPECT_EQ(Range(0, 1, 0.25, DType::kF32).shape().ToString(), "[4]");
+  EXPECT_EQ(graph_.status(), absl::OkStatus());
 }
 
 // Python's slice(begin, end, stride) of 0, 1, ... n - 1, by its definition: every stride-th index

@@ -1,5 +1,7 @@
 // Constants that are made from a shape: fills, ranges, identity matrices, one-hot encodings.
 #include <cmath>
+#include <initializer_list>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,6 +37,25 @@ Tensor FillLike(absl::string_view type, const Tensor& x, DType dtype, double val
   });
 }
 
+// Says which of the numbers is none of the type; "" if all are.
+std::string NotOfType(std::initializer_list<double> numbers, DType dtype) {
+  for (const double number : numbers) {
+    if (internal::FitsType(number, dtype)) continue;
+    return absl::StrCat("the number ", number, " is not a value of type ", base::DTypeName(dtype));
+  }
+  return "";
+}
+
+// Number of steps from start to limit. As in TensorFlow it is computed in the type, in which the
+// numbers are rounded: 2.1 / 0.3 is below 7 in float32, and above it in float64.
+double CountSteps(double start, double limit, double delta, DType dtype) {
+  if (!base::IsFloat(dtype) || dtype == DType::kF64) return std::ceil((limit - start) / delta);
+  const auto rounded = [dtype](double number) {
+    return Array::Scalar(number).Cast(dtype)->item<float>();
+  };
+  return std::ceil((rounded(limit) - rounded(start)) / rounded(delta));
+}
+
 // start + i * step.
 Value Steps(ir::Graph& graph, int64_t count, DType dtype, double start, double step) {
   const Value index = ir::Iota(graph, {dtype, Shape({count})}, 0);
@@ -45,11 +66,8 @@ Value Steps(ir::Graph& graph, int64_t count, DType dtype, double start, double s
 
 Tensor Fill(const ShapeArgument& dims, double value, DType dtype, absl::string_view name,
             SourceLocation where) {
-  if (!internal::FitsType(value, dtype)) {
-    return FailOp(
-        {}, "Fill",
-        absl::StrCat("the number ", value, " is not a value of type ", base::DTypeName(dtype)),
-        where);
+  if (const std::string wrong = NotOfType({value}, dtype); !wrong.empty()) {
+    return FailOp({}, "Fill", wrong, where);
   }
   return AddShaped({.type = "Fill", .name = name, .where = where, .shape = dims, .dtype = dtype},
                    [value, dtype](const ShapedIn& s) {
@@ -96,7 +114,10 @@ Tensor Range(double limit, DType dtype, absl::string_view name, SourceLocation w
 
 Tensor Range(double start, double limit, double delta, DType dtype, absl::string_view name,
              SourceLocation where) {
-  const double count = std::ceil((limit - start) / delta);
+  if (const std::string wrong = NotOfType({start, limit, delta}, dtype); !wrong.empty()) {
+    return FailOp({}, "Range", absl::StrCat(wrong, "; give it a dtype that has it"), where);
+  }
+  const double count = CountSteps(start, limit, delta, dtype);
   if (delta == 0 || !(count >= 0 && count <= 1e9)) {
     return FailOp({}, "Range",
                   absl::StrCat("cannot count from ", start, " to ", limit, " in steps of ", delta),
@@ -161,14 +182,8 @@ Tensor Eye(int64_t num_rows, const EyeOptions& options, SourceLocation where) {
 
 Tensor OneHot(const Tensor& indices, int64_t depth, const OneHotOptions& options,
               SourceLocation where) {
-  for (const double value : {options.on_value, options.off_value}) {
-    if (!internal::FitsType(value, options.dtype)) {
-      return FailOp({indices}, "OneHot",
-                    absl::StrCat("the number ", value, " is not a value of type ",
-                                 base::DTypeName(options.dtype)),
-                    where);
-    }
-  }
+  const std::string wrong = NotOfType({options.on_value, options.off_value}, options.dtype);
+  if (!wrong.empty()) return FailOp({indices}, "OneHot", wrong, where);
   return AddOp("OneHot", {indices}, options.name, where, [depth, options](In in) -> Value {
     const auto axis = internal::AxisIn(in[0], options.axis, in[0].rank() + 1);
     if (!axis.has_value()) return Value();

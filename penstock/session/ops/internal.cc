@@ -48,8 +48,22 @@ Value ScalarLike(const Value& x, double number) {
   return x.valid() ? ir::Splat(*x.graph(), {x.dtype(), {}}, number) : Value();
 }
 
+Value NumberLike(const Value& x, const Operand& number) {
+  const std::optional<absl::int128>& integer = number.integer();
+  const bool is_exact =
+      !integer.has_value() || static_cast<absl::int128>(number.number()) == *integer;
+  // Only these types hold an integer that a double does not.
+  if (x.valid() && !is_exact && x.dtype() == DType::kI64) {
+    return ir::Constant(*x.graph(), Array::Scalar(static_cast<int64_t>(*integer)));
+  }
+  if (x.valid() && !is_exact && x.dtype() == DType::kU64) {
+    return ir::Constant(*x.graph(), Array::Scalar(static_cast<uint64_t>(*integer)));
+  }
+  return ScalarLike(x, number.number());
+}
+
 Value OperandValues::Next(const Operand& operand, const Value& like) {
-  return operand.is_number() ? ScalarLike(like, operand.number()) : in_[next_++];
+  return operand.is_number() ? NumberLike(like, operand) : in_[next_++];
 }
 
 double LowestOf(DType dtype) {
@@ -66,6 +80,12 @@ double HighestOf(DType dtype) {
 
 bool FitsType(const Operand& operand, DType dtype) {
   if (!operand.is_number() || base::IsFloat(dtype)) return true;
+  if (operand.integer().has_value() && base::IsInteger(dtype)) {
+    const bool is_signed = base::IsSigned(dtype);
+    const absl::int128 beyond = absl::int128(1) << (base::BitWidth(dtype) - (is_signed ? 1 : 0));
+    const absl::int128 lowest = is_signed ? -beyond : absl::int128(0);
+    return *operand.integer() >= lowest && *operand.integer() < beyond;
+  }
   const double number = operand.number();
   return number == std::floor(number) && number >= LowestOf(dtype) && number <= HighestOf(dtype);
 }
@@ -95,9 +115,9 @@ Tensor AddBinary(absl::string_view type, const Operand& x, const Operand& y, abs
                  [lower](In in) { return lower(in[0], in[1]); });
   }
   const bool first = x.is_number();
-  const double number = first ? x.number() : y.number();
+  const Operand number = first ? x : y;
   return AddOp(type, {tensor}, name, where, [lower, first, number](In in) {
-    const Value other = ScalarLike(in[0], number);
+    const Value other = NumberLike(in[0], number);
     return first ? lower(other, in[0]) : lower(in[0], other);
   });
 }

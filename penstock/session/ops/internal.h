@@ -36,8 +36,9 @@ std::optional<ir::Axes> AxesIn(const ir::Value& x, const Axes& axes);
 // x broadcast to this shape, and both to their common shape.
 ir::Value Stretch(ir::Value x, const Shape& shape);
 
-// A scalar of the type of x: a number, or a tensor's value.
+// A scalar of the type of x: a number, or an operand's number, of which integers are exact.
 ir::Value ScalarLike(const ir::Value& x, double number);
+ir::Value NumberLike(const ir::Value& x, const Operand& number);
 // The value of an operand: the next input if it is a tensor, else a scalar of the type of `like`.
 class OperandValues {
  public:

@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "absl/numeric/int128.h"
+
 #include "penstock/session/graph.h"
 #include "penstock/session/variable.h"
 
@@ -28,16 +30,30 @@ class Operand {
   template <typename T>
   requires std::is_arithmetic_v<T> Operand(T number,
                                            SourceLocation where = SourceLocation::Current())
-      : number_(static_cast<double>(number)), where_(where) {}  // NOLINT
+      : number_(static_cast<double>(number)),
+        integer_(IntegerOf(number)),
+        where_(where) {}  // NOLINT
 
   bool is_number() const { return number_.has_value(); }
   double number() const { return number_.value_or(0); }
+  // The number, if it was written as an integer: number() rounds those beyond 2^53.
+  const std::optional<absl::int128>& integer() const { return integer_; }
   const Tensor& tensor() const { return tensor_; }
   SourceLocation where() const { return where_; }
 
  private:
+  template <typename T>
+  static std::optional<absl::int128> IntegerOf(T number) {
+    if constexpr (std::is_integral_v<T>) {
+      return absl::int128(number);
+    } else {
+      return std::nullopt;
+    }
+  }
+
   Tensor tensor_;
   std::optional<double> number_;
+  std::optional<absl::int128> integer_;
   SourceLocation where_;
 };
 

@@ -208,9 +208,16 @@ Tensor Pad(const Tensor& tensor, const std::vector<std::pair<int64_t, int64_t>>&
                   absl::StrCat("mode is CONSTANT, REFLECT or SYMMETRIC, not \"", mode, "\""),
                   where);
   }
+  const double fill = options.constant_values;
+  if (tensor.valid() && mode == "CONSTANT" && !internal::FitsType(fill, tensor.dtype())) {
+    return FailOp({tensor}, "Pad",
+                  absl::StrCat("the number ", fill, " is not a value of type ",
+                               base::DTypeName(tensor.dtype())),
+                  where);
+  }
   const char* const type = mode == "CONSTANT" ? "PadV2" : "MirrorPad";
   return AddOp(type, {tensor}, options.name.empty() ? "Pad" : options.name, where,
-               [paddings, mode, fill = options.constant_values](In in) -> Value {
+               [paddings, mode, fill](In in) -> Value {
                  Value x = in[0];
                  if (static_cast<int>(paddings.size()) != x.rank()) {
                    return Reject(x, "expects a pair for each axis of ", x.type().ToString(),
