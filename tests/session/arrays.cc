@@ -73,6 +73,8 @@ RowTable ArrayRows() {
        [](const tf::Tensors& x) -> tf::Tensors {
          return {tf::SequenceMask(x[0], 3, {.dtype = DType::kF32})};
        }},
+      {"SequenceMask/longer than int8",
+       [](const tf::Tensors& x) -> tf::Tensors { return {tf::SequenceMask(x[0], 200)}; }},
       {"ShapeOf/int32", [](const tf::Tensors& x) -> tf::Tensors { return {tf::ShapeOf(x[0])}; }},
       {"ShapeOf/int64",
        [](const tf::Tensors& x) -> tf::Tensors { return {tf::ShapeOf(x[0], DType::kI64)}; }},

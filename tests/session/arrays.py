@@ -31,6 +31,7 @@ ROWS = {
     "OneHot/bool": row(lambda a: tf.one_hot(a, 3, True, False, dtype=tf.bool), given([0, 2], "int32")),
     "SequenceMask/bool": row(lambda a: tf.sequence_mask(a, 5), given([1, 3, 2], "int32")),
     "SequenceMask/float": row(lambda a: tf.sequence_mask(a, 3, tf.float32), given([[1, 3], [2, 0]], "int64")),
+    "SequenceMask/longer than int8": row(lambda a: tf.sequence_mask(a, 200), given([100, 127, -1], "int8")),
     "ShapeOf/int32": row(lambda a: tf.shape(a), f(4, 3)),
     "ShapeOf/int64": row(lambda a: tf.shape(a, out_type=tf.int64), f(4, 0, 3)),
     "ShapeOf/scalar": row(lambda a: tf.shape(a), f()),

@@ -194,6 +194,10 @@ RowTable ReductionRows() {
        [](const tf::Tensors& x) -> tf::Tensors {
          return {tf::UnsortedSegmentMean(x[0], x[1], 4)};
        }},
+      {"UnsortedSegmentMean/int16",
+       [](const tf::Tensors& x) -> tf::Tensors {
+         return {tf::UnsortedSegmentMean(x[0], x[1], 4)};
+       }},
       {"UnsortedSegmentProd/rows",
        [](const tf::Tensors& x) -> tf::Tensors {
          return {tf::UnsortedSegmentProd(x[0], x[1], 4)};
@@ -210,10 +214,14 @@ RowTable ReductionRows() {
        [](const tf::Tensors& x) -> tf::Tensors { return {tf::SegmentSum(x[0], x[1], 4)}; }},
       {"SegmentMean/rows",
        [](const tf::Tensors& x) -> tf::Tensors { return {tf::SegmentMean(x[0], x[1], 4)}; }},
+      {"SegmentMean/int",
+       [](const tf::Tensors& x) -> tf::Tensors { return {tf::SegmentMean(x[0], x[1], 4)}; }},
       {"SegmentProd/rows",
        [](const tf::Tensors& x) -> tf::Tensors { return {tf::SegmentProd(x[0], x[1], 4)}; }},
       {"SegmentMax/rows",
        [](const tf::Tensors& x) -> tf::Tensors { return {tf::SegmentMax(x[0], x[1], 4)}; }},
+      {"SegmentMax/256 rows of uint8",
+       [](const tf::Tensors& x) -> tf::Tensors { return {tf::SegmentMax(x[0], x[1], 1)}; }},
       {"SegmentMin/rows",
        [](const tf::Tensors& x) -> tf::Tensors { return {tf::SegmentMin(x[0], x[1], 4)}; }},
       {"ConfusionMatrix/int32",

@@ -86,6 +86,9 @@ ROWS = {
         lambda a, b: tf.unsorted_segment_mean(a, b, 4), f(6, 2), given([0, 2, 0, 1, 2, 2], "int32")),
     "UnsortedSegmentMean/int": row(
         lambda a, b: tf.unsorted_segment_mean(a, b, 4), i(6, 2), given([0, 2, 0, 1, 2, 2], "int32")),
+    "UnsortedSegmentMean/int16": row(
+        lambda a, b: tf.unsorted_segment_mean(a, b, 4),
+        i(6, 2, dtype="int16"), given([0, 2, 0, 1, 2, 2], "int32")),
     "UnsortedSegmentProd/rows": row(
         lambda a, b: tf.unsorted_segment_prod(a, b, 4), f(6, 2), given([0, 2, 0, 1, 2, 2], "int32")),
     "UnsortedSegmentMax/rows": row(
@@ -98,10 +101,16 @@ ROWS = {
         lambda a, b: tf.segment_sum(a, b), f(6, 2), given([0, 0, 1, 1, 1, 3], "int32"), shape=MORE),
     "SegmentMean/rows": row(
         lambda a, b: tf.segment_mean(a, b), f(6, 2), given([0, 0, 1, 1, 1, 3], "int32"), shape=MORE),
+    "SegmentMean/int": row(
+        lambda a, b: tf.segment_mean(a, b),
+        given([7, -2, -5, 3, 3, 5], "int32"), given([0, 0, 1, 1, 1, 3], "int32"), shape=MORE),
     "SegmentProd/rows": row(
         lambda a, b: tf.segment_prod(a, b), f(6), given([0, 0, 1, 1, 1, 3], "int32"), shape=MORE, gradient=False),
     "SegmentMax/rows": row(
         lambda a, b: tf.segment_max(a, b), f(6, 2), given([0, 0, 1, 1, 1, 3], "int32"), shape=MORE),
+    "SegmentMax/256 rows of uint8": row(
+        lambda a, b: tf.segment_max(a, b),
+        i(256, low=1, high=200, dtype="uint8"), given([0] * 256, "int32"), shape=MORE),
     "SegmentMin/rows": row(
         lambda a, b: tf.segment_min(a, b), f(6, 2), given([0, 0, 1, 1, 1, 3], "int32"), shape=MORE),
     "ConfusionMatrix/int32": row(

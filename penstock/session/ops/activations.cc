@@ -132,14 +132,14 @@ Tensor SparseSoftmaxCrossEntropyWithLogits(const Tensor& labels, const Tensor& l
                                            absl::string_view name, SourceLocation where) {
   return AddOp(
       "SparseSoftmaxCrossEntropyWithLogits", {labels, logits}, name, where, [](In in) -> Value {
-        const Value &y = in[0], &x = in[1];
+        const Value y = internal::Widened(in[0]), x = in[1];
         const bool fits = x.rank() >= 1 && y.rank() == x.rank() - 1;
         if (!fits || !std::equal(y.shape().begin(), y.shape().end(), x.shape().begin()) ||
             !base::IsInteger(y.dtype())) {
           return Reject(x,
                         "expects integer labels of the logits' shape without the last "
                         "axis, got labels ",
-                        y.type().ToString(), " and logits ", x.type().ToString());
+                        in[0].type().ToString(), " and logits ", x.type().ToString());
         }
         // As ::penstock::nn does: a masked sum instead of a gather.
         const Value hot = ir::OneHot(y, x.shape().dim(-1), DType::kBool);

@@ -1,5 +1,7 @@
 #include "penstock/session/ops/array_ops.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -397,6 +399,33 @@ TEST_F(OpsTest, RangeCountsInItsType) {
   EXPECT_EQ(Range(0, 2.1, 0.3, DType::kF64).shape().ToString(), "[8]");
   EXPECT_EQ(Range(0, 1, 0.25, DType::kF32).shape().ToString(), "[4]");
   EXPECT_EQ(graph_.status(), absl::OkStatus());
+}
+
+// Of which the number of classes, of positions or of rows is none.
+TEST_F(OpsTest, NarrowIntegersHaveAnyNumberOfClassesPositionsAndRows) {
+  const Tensor label = Constant(Array::Of<uint8_t>({1}, {255}));
+  const Tensor logits = Zeros({1, 256});
+  const Tensor loss = nn::SparseSoftmaxCrossEntropyWithLogits(label, logits);
+  const Tensor in_top = nn::InTopK(logits, label, 1);
+  const Tensor mask = SequenceMask(Constant(Array::Of<int8_t>({1}, {100})), 200);
+  const Tensor places = Range(0, 200, 1, DType::kI32);
+  const Tensor reversed =
+      ReverseSequence(Reshape(places, {1, 200}), Constant(Array::Of<int8_t>({1}, {2})),
+                      {.seq_axis = 1, .batch_axis = 0});
+  const Tensor rows = Ones({256}, DType::kU8), ids = Zeros({256}, DType::kI32);
+  Session session("", {.client = runtime::TestClient(1)});
+  const auto got = session.Run({loss, in_top, ReduceSum(Cast(mask, DType::kI32)), reversed,
+                                SegmentMax(rows, ids, 1), SegmentMean(rows, ids, 1)});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_NEAR((*got)[0].item<float>(), std::log(256.0), 1e-4);
+  EXPECT_TRUE((*got)[1].values<bool>()[0]);
+  EXPECT_EQ((*got)[2].item<int32_t>(), 100);
+  const absl::Span<const int32_t> order = (*got)[3].values<int32_t>();
+  EXPECT_THAT(order.subspan(0, 3), ElementsAre(1, 0, 2));
+  EXPECT_EQ(order[199], 199);
+  EXPECT_EQ((*got)[4].item<int64_t>(), 1);
+  EXPECT_EQ((*got)[5].dtype(), DType::kU8);
+  EXPECT_EQ((*got)[5].item<int64_t>(), 1);
 }
 
 // Python's slice(begin, end, stride) of 0, 1, ... n - 1, by its definition: every stride-th index

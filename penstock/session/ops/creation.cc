@@ -209,8 +209,9 @@ Tensor SequenceMask(const Tensor& lengths, int64_t maxlen, const SequenceMaskOpt
           return Reject(in[0], "expects integer lengths and a maxlen of at least 0, got ",
                         in[0].type().ToString(), " and ", maxlen);
         }
-        const Value position = ir::Iota(*in[0].graph(), {in[0].dtype(), Shape({maxlen})}, 0);
-        return ir::Convert(ir::Less(position, ir::ExpandDims(in[0], -1)), dtype);
+        const Value length = internal::Widened(in[0]);
+        const Value position = ir::Iota(*length.graph(), {length.dtype(), Shape({maxlen})}, 0);
+        return ir::Convert(ir::Less(position, ir::ExpandDims(length, -1)), dtype);
       });
 }
 

@@ -62,6 +62,11 @@ Value NumberLike(const Value& x, const Operand& number) {
   return ScalarLike(x, number.number());
 }
 
+Value Widened(const Value& x) {
+  const bool narrow = x.valid() && base::IsInteger(x.dtype()) && base::BitWidth(x.dtype()) < 32;
+  return narrow ? ir::Convert(x, DType::kI32) : x;
+}
+
 Value OperandValues::Next(const Operand& operand, const Value& like) {
   return operand.is_number() ? NumberLike(like, operand) : in_[next_++];
 }

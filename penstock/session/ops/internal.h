@@ -39,6 +39,9 @@ ir::Value Stretch(ir::Value x, const Shape& shape);
 // A scalar of the type of x: a number, or an operand's number, of which integers are exact.
 ir::Value ScalarLike(const ir::Value& x, double number);
 ir::Value NumberLike(const ir::Value& x, const Operand& number);
+// Integers of fewer than 32 bits as int32: lengths, classes and counts are computed with numbers
+// that the narrow types lack. Others as they are.
+ir::Value Widened(const ir::Value& x);
 // The value of an operand: the next input if it is a tensor, else a scalar of the type of `like`.
 class OperandValues {
  public:

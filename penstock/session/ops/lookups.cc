@@ -96,10 +96,10 @@ TopKResult TopK(const Tensor& input, int64_t k, bool, absl::string_view name,
 Tensor InTopK(const Tensor& predictions, const Tensor& targets, int64_t k, absl::string_view name,
               SourceLocation where) {
   return AddOp("InTopKV2", {predictions, targets}, name, where, [k](In in) -> Value {
-    const Value &x = in[0], &y = in[1];
+    const Value x = in[0], y = internal::Widened(in[1]);
     if (x.rank() != 2 || y.shape() != Shape({x.shape().dim(0)}) || !base::IsInteger(y.dtype())) {
       return Reject(x, "expects predictions [batch, classes] and integer targets [batch], got ",
-                    x.type().ToString(), " and ", y.type().ToString());
+                    x.type().ToString(), " and ", in[1].type().ToString());
     }
     const Value own = ir::TakeAlongAxis(x, ir::ExpandDims(y, 1), 1);
     if (!own.valid()) return own;

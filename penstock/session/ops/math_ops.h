@@ -363,7 +363,8 @@ std::pair<Tensors, Tensor> ClipByGlobalNorm(const Tensors& t_list, const Operand
 // ---- Segments ----
 // Reduction of the rows of data that have equal segment_ids. The ids have the leading axes of the
 // data; rows with a negative id are dropped. Empty segments are 0 (Sum, Mean), 1 (Prod), or the
-// lowest (Max) or highest (Min) number of the type. SqrtN: the sum divided by sqrt(count).
+// lowest (Max) or highest (Min) number of the type. Mean: of integers a float that holds them, as
+// of Truediv. SqrtN: the sum divided by sqrt(count).
 Tensor UnsortedSegmentSum(const Tensor& data, const Tensor& segment_ids, int64_t num_segments,
                           absl::string_view name = "",
                           SourceLocation where = SourceLocation::Current());
@@ -383,7 +384,8 @@ Tensor UnsortedSegmentSqrtN(const Tensor& data, const Tensor& segment_ids, int64
                             absl::string_view name = "",
                             SourceLocation where = SourceLocation::Current());
 // The same of sorted ids. In TensorFlow the number of rows is the last id + 1; programs for TPUs
-// have static shapes, so it is a parameter here. Empty segments are 0 (Prod: 1).
+// have static shapes, so it is a parameter here. Empty segments are 0 (Prod: 1). Mean: of the
+// data's type, truncated for integers.
 Tensor SegmentSum(const Tensor& data, const Tensor& segment_ids, int64_t num_segments,
                   absl::string_view name = "", SourceLocation where = SourceLocation::Current());
 Tensor SegmentMean(const Tensor& data, const Tensor& segment_ids, int64_t num_segments,

@@ -59,29 +59,47 @@ Value SumRows(const Rows& rows) {
                      ir::ScatterReducer::kSum);
 }
 
-// Number of rows of each segment, of the data's type, with extents of 1 for the other axes.
+// Number of rows of each segment, with extents of 1 for the other axes. Counted as int32, because
+// the data's type may have no such number: 256 rows of uint8 would be none.
 Value CountRows(const Rows& rows) {
-  const Shape flat({rows.segments.dim(0)});
-  const Value ones = ir::Splat(*rows.data.graph(), {rows.data.dtype(), rows.ids.shape()}, 1);
-  const Value counts =
-      ScatterRows(ZerosOf(rows.data, flat), rows.ids, ones, ir::ScatterReducer::kSum);
+  ir::Graph& graph = *rows.data.graph();
+  const Value none = ir::Splat(graph, {DType::kI32, Shape({rows.segments.dim(0)})}, 0);
+  const Value ones = ir::Splat(graph, {DType::kI32, rows.ids.shape()}, 1);
+  const Value counts = ScatterRows(none, rows.ids, ones, ir::ScatterReducer::kSum);
   std::vector<int64_t> dims(rows.segments.rank(), 1);
   dims[0] = rows.segments.dim(0);
   return counts.valid() ? ir::Reshape(counts, Shape(dims)) : counts;
 }
 
-Value AtLeastOne(Value x) { return ir::Maximum(x, internal::ScalarLike(x, 1)); }
-
-// Of integers, a float64, as in TensorFlow (true division).
-Value MeanRows(const Rows& rows) {
-  Value sum = SumRows(rows), count = AtLeastOne(CountRows(rows));
-  if (!base::IsFloat(rows.data.dtype())) {
-    sum = ir::Convert(sum, DType::kF64);
-    count = ir::Convert(count, DType::kF64);
-  }
-  return sum / count;
+// The counts of this type by which sums are divided: at least 1.
+Value Divisors(const Rows& rows, DType dtype) {
+  const Value counts = CountRows(rows);
+  return ir::Convert(ir::Maximum(counts, internal::ScalarLike(counts, 1)), dtype);
 }
-Value SqrtNRows(const Rows& rows) { return SumRows(rows) / ir::Sqrt(AtLeastOne(CountRows(rows))); }
+
+// Narrow integers are added up as int32.
+Value WideSumRows(const Rows& rows) {
+  return SumRows({internal::Widened(rows.data), rows.ids, rows.segments});
+}
+
+// Of the data's type: integers are truncated.
+Value MeanRows(const Rows& rows) {
+  const Value sum = WideSumRows(rows);
+  if (!sum.valid()) return sum;
+  return ir::Convert(sum / Divisors(rows, sum.dtype()), rows.data.dtype());
+}
+
+// With Python's /: of integers a float that holds them.
+Value TrueMeanRows(const Rows& rows) {
+  const DType dtype = rows.data.dtype();
+  if (base::IsFloat(dtype)) return MeanRows(rows);
+  const DType wide = base::BitWidth(dtype) <= 16 ? DType::kF32 : DType::kF64;
+  return ir::Convert(WideSumRows(rows), wide) / Divisors(rows, wide);
+}
+
+Value SqrtNRows(const Rows& rows) {
+  return SumRows(rows) / ir::Sqrt(Divisors(rows, rows.data.dtype()));
+}
 
 // By masks instead of a scatter, whose product has no gradient.
 Value ProdRows(const Rows& rows) {
@@ -144,7 +162,7 @@ Tensor AddSegments(absl::string_view type, const Tensor& data, const Tensor& ids
                        __VA_ARGS__);                                                  \
   }
 PENSTOCK_SEGMENT_(UnsortedSegmentSum, false, SumRows)
-PENSTOCK_SEGMENT_(UnsortedSegmentMean, false, MeanRows)
+PENSTOCK_SEGMENT_(UnsortedSegmentMean, false, TrueMeanRows)
 PENSTOCK_SEGMENT_(UnsortedSegmentProd, false, ProdRows)
 PENSTOCK_SEGMENT_(UnsortedSegmentMax, false, MaxRows)
 PENSTOCK_SEGMENT_(UnsortedSegmentMin, false, MinRows)

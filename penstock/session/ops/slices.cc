@@ -260,8 +260,8 @@ Tensor ReverseSequence(const Tensor& input, const Tensor& seq_lengths,
         std::vector<int64_t> dims(x.rank(), 1), of_lengths(x.rank(), 1);
         dims[*seq] = x.shape().dim(static_cast<int>(*seq));
         dims[*batch] = of_lengths[*batch] = count;
-        const Value place = ir::Iota(*x.graph(), {in[1].dtype(), Shape(dims)}, *seq);
-        const Value length = ir::Reshape(in[1], Shape(of_lengths));
+        const Value length = ir::Reshape(internal::Widened(in[1]), Shape(of_lengths));
+        const Value place = ir::Iota(*x.graph(), {length.dtype(), Shape(dims)}, *seq);
         const Value from = ir::Select(ir::Less(place, length), length - 1.0 - place, place);
         return ir::TakeAlongAxis(x, from, *seq);
       });
