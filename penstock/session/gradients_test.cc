@@ -53,6 +53,18 @@ TEST_F(GradientsTest, SeluHasTheGradientOfThePositiveSideAtZero) {
                           ::testing::FloatEq(1.0507010f), ::testing::FloatEq(1.0507010f)));
 }
 
+// As in TensorFlow where x is finite; its NaN where x is not would spoil a training.
+TEST_F(GradientsTest, MultiplyNoNanHasTheGradientOfAProductAtZero) {
+  const Tensor x = Placeholder(DType::kF32, {4}, "x"), y = Placeholder(DType::kF32, {4}, "y");
+  const Tensor z = MultiplyNoNan(x, y);
+  const Tensors d = Gradients({z}, {x, y});
+  const FeedDict feeds{{x, Array::Of<float>({4}, {3, NAN, INFINITY, 5})},
+                       {y, Array::Of<float>({4}, {0, 0, 0, 2})}};
+  EXPECT_THAT(Values(z, feeds), ElementsAre(0, 0, 0, 10));
+  EXPECT_THAT(Values(d[0], feeds), ElementsAre(0, 0, 0, 2));
+  EXPECT_THAT(Values(d[1], feeds), ElementsAre(3, 0, 0, 5));
+}
+
 TEST_F(GradientsTest, WeighsWithIncomingGradients) {
   const Tensor x = Placeholder(DType::kF32, {2}, "x");
   const Tensor d = Gradients({Multiply(x, x)}, {x}, {.grad_ys = {Constant({10.0, 100.0})}})[0];

@@ -100,6 +100,10 @@ ROWS = {
     "MultiplyNoNan/zeros": row(
         lambda a, b: tf.math.multiply_no_nan(a, b),
         given([float("nan"), float("inf"), 3]), given([0, 0, 2]), gradient=False),
+    "MultiplyNoNan/gradient at zeros": row(
+        lambda a, b: tf.math.multiply_no_nan(a, b), f(5), given([0, 1, 2, 0, -1])),
+    "MultiplyNoNan/broadcast": row(
+        lambda a, b: tf.math.multiply_no_nan(a, b), f(4, 3), given([0, 2, -3])),
     "Pow/float": row(lambda a, b: tf.pow(a, b), f(6, low=0.2, high=3), f(6)),
     "Pow/number": row(lambda a: tf.pow(a, 3.0), f(6)),
     "Pow/int": row(lambda a, b: tf.pow(a, b), i(6), i(6, low=0, high=5)),

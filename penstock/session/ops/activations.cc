@@ -92,7 +92,13 @@ Tensor Crelu(const Tensor& features, absl::string_view name, int64_t axis, Sourc
 
 Tensor LeakyRelu(const Tensor& features, double alpha, absl::string_view name,
                  SourceLocation where) {
-  return AddActivation("LeakyRelu", absl::StrCat("leaky_relu(", alpha, ")"), features, name, where);
+  return AddOp("LeakyRelu", {features}, name, where, [alpha](In in) -> Value {
+    // TensorFlow converts integers, too.
+    const bool is_integer = base::IsInteger(in[0].dtype());
+    const Value x = is_integer ? ir::Convert(in[0], DType::kF32) : in[0];
+    if (!base::IsFloat(x.dtype())) return Reject(x, "expects numbers, got ", x.type().ToString());
+    return ir::Select(ir::Greater(x, ir::SplatLike(x, 0)), x, x * alpha);
+  });
 }
 
 Tensor Gelu(const Tensor& features, bool approximate, absl::string_view name,

@@ -72,6 +72,14 @@ Value ZeroWhereZero(Value x, Value y, bool by_first, Value (*function)(Value, Va
   return result.valid() ? ir::Select(is_zero, ir::SplatLike(result, 0), result) : result;
 }
 
+// x y, and 0 where y is 0, even if x is not finite. Only such an x is replaced: elsewhere the
+// gradient with respect to y is x, also where y is 0.
+Value ProductNoNan(Value x, Value y) {
+  if (!base::IsFloat(x.dtype())) return x * y;
+  const Value none = ir::And(ir::Equal(y, ir::SplatLike(y, 0)), ir::Not(ir::IsFinite(x)));
+  return ir::Select(none, ir::SplatLike(x, 0), x) * y;
+}
+
 Value NotEqualOf(Value x, Value y) { return ir::Compare(x, y, ir::Comparison::kNe); }
 
 }  // namespace
@@ -90,8 +98,7 @@ PENSTOCK_BINARY_(Mod, "FloorMod", NumbersOnly(a, b, FloorRemainder))
 PENSTOCK_BINARY_(TruncateDiv, "TruncateDiv", IntegersOnly(a, b, ir::Divide))
 PENSTOCK_BINARY_(TruncateMod, "TruncateMod", NumbersOnly(a, b, ir::Remainder))
 PENSTOCK_BINARY_(DivNoNan, "DivNoNan", ZeroWhereZero(a, b, false, ir::Divide))
-PENSTOCK_BINARY_(MultiplyNoNan, "MulNoNan",
-                 ir::Select(ir::Equal(b, ir::SplatLike(b, 0)), ir::SplatLike(b, 0), a* b))
+PENSTOCK_BINARY_(MultiplyNoNan, "MulNoNan", ProductNoNan(a, b))
 PENSTOCK_BINARY_(Pow, "Pow", NumbersOnly(a, b, ir::Power))
 PENSTOCK_BINARY_(Maximum, "Maximum", NumbersOnly(a, b, ir::Maximum))
 PENSTOCK_BINARY_(Minimum, "Minimum", NumbersOnly(a, b, ir::Minimum))

@@ -428,6 +428,14 @@ TEST_F(OpsTest, NarrowIntegersHaveAnyNumberOfClassesPositionsAndRows) {
   EXPECT_EQ((*got)[5].item<int64_t>(), 1);
 }
 
+TEST_F(OpsTest, LeakyReluHasItsAlphaExactly) {
+  const Tensor x = Constant(Array::Of<double>({2}, {-1, 2}));
+  Session session("", {.client = runtime::TestClient(1)});
+  const auto got = session.Run(nn::LeakyRelu(x, 1.0 / 3));
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT(got->values<double>(), ElementsAre(-1.0 / 3, 2));
+}
+
 // Python's slice(begin, end, stride) of 0, 1, ... n - 1, by its definition: every stride-th index
 // from begin, as long as it is before the end.
 std::vector<float> PythonSlice(int64_t n, std::optional<int64_t> begin, std::optional<int64_t> end,

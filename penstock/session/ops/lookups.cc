@@ -138,11 +138,13 @@ Tensor Dropout(const Tensor& x, const std::optional<Operand>& keep_prob,
   if (!amount.is_number()) inputs.push_back(amount.tensor());
   const auto lower = [amount, is_rate, noise = options.noise_shape](In in, Value key) -> Value {
     const Value& v = in[0];
-    const Value given = internal::OperandValues(in, 1).Next(amount, v);
+    // A number is of a wider type than 16-bit floats, in which 0.999 may be 1 and drop nothing.
+    const DType dtype = base::BitWidth(v.dtype()) < 32 ? DType::kF32 : v.dtype();
+    const Value given =
+        amount.is_number() ? ir::Splat(*v.graph(), {dtype, {}}, amount.number()) : in[1];
     if (!given.valid() || given.rank() != 0) {
       return Reject(v, "keep_prob and rate are scalars");
     }
-    const DType dtype = base::BitWidth(v.dtype()) < 32 ? DType::kF32 : v.dtype();
     const Value rate = is_rate ? ir::Convert(given, dtype) : 1.0 - ir::Convert(given, dtype);
     Shape shape = noise == Shape({-1}) ? v.shape() : noise;
     for (int i = 0; i < shape.rank() && shape.rank() == v.rank(); ++i) {

@@ -165,7 +165,7 @@ Tensor TruncateMod(const Operand& x, const Operand& y, absl::string_view name = 
 // x / y, and 0 where y is 0.
 Tensor DivNoNan(const Operand& x, const Operand& y, absl::string_view name = "",
                 SourceLocation where = SourceLocation::Current());
-// x * y, and 0 where y is 0, even if x is infinite or NaN.
+// x * y, and 0 where y is 0, even if x is infinite or NaN; such an x gives no gradient to y there.
 Tensor MultiplyNoNan(const Operand& x, const Operand& y, absl::string_view name = "",
                      SourceLocation where = SourceLocation::Current());
 Tensor Pow(const Operand& x, const Operand& y, absl::string_view name = "",

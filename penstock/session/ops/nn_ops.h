@@ -32,6 +32,7 @@ Tensor Elu(const Tensor& features, absl::string_view name = "",
            SourceLocation where = SourceLocation::Current());
 Tensor Selu(const Tensor& features, absl::string_view name = "",
             SourceLocation where = SourceLocation::Current());
+// alpha * features where they are not above 0. Integers give float32.
 Tensor LeakyRelu(const Tensor& features, double alpha = 0.2, absl::string_view name = "",
                  SourceLocation where = SourceLocation::Current());
 Tensor Softplus(const Tensor& features, absl::string_view name = "",

@@ -177,6 +177,14 @@ TEST_F(RandomOps, DropoutKeepsAShareAndScalesIt) {
   EXPECT_THAT(all->values<float>(), Each(1));
 }
 
+// In bfloat16 0.999 is 1.
+TEST_F(RandomOps, DropoutOf16BitFloatsDropsAFewElements) {
+  const Tensor x = Ones({400, 500}, DType::kBF16);
+  const std::vector<Array> got = Run({Cast(nn::Dropout(x, 0.999), DType::kF32),
+                                      Cast(nn::Dropout(x, {}, {.rate = 0.001}), DType::kF32)});
+  for (const Array& kept : got) EXPECT_NEAR(200000 * (1 - MomentsOf(kept).mean), 200, 75);
+}
+
 TEST_F(RandomOps, FlipsHalfOfTheImages) {
   const Tensor images =
       Tile(Constant(Array::Of<float>({1, 2, 2, 1}, {1, 2, 3, 4})), {400, 1, 1, 1});

@@ -1,7 +1,8 @@
 #include "penstock/session/train/learning_rate.h"
 
-#include <cmath>
 #include <numbers>
+
+#include "absl/strings/str_cat.h"
 
 namespace penstock::session::train {
 namespace {
@@ -58,12 +59,16 @@ Tensor PolynomialDecay(double learning_rate, const Tensor& global_step, int64_t 
 Tensor NaturalExpDecay(double learning_rate, const Tensor& global_step, int64_t decay_steps,
                        double decay_rate, bool staircase, absl::string_view name,
                        SourceLocation where) {
-  return AddSchedule("ExponentialDecay",
-                     ::penstock::nn::ExponentialDecay({.initial_learning_rate = learning_rate,
-                                                       .decay_steps = decay_steps,
-                                                       .decay_rate = std::exp(-decay_rate),
-                                                       .staircase = staircase}),
-                     global_step, name.empty() ? "NaturalExpDecay" : name, where);
+  if (decay_steps <= 0) {
+    return FailOp({global_step}, "NaturalExpDecay",
+                  absl::StrCat("decay_steps must be above 0, got ", decay_steps), where);
+  }
+  // Not a power of exp(-decay_rate): see learning_rate.h.
+  return AddOp("NaturalExpDecay", {global_step}, name, where, [=](const ir::Values& in) {
+    const ir::Value done = ir::Convert(in[0], DType::kF32) / static_cast<double>(decay_steps);
+    const ir::Value exponent = staircase ? ir::Floor(done) : done;
+    return ir::Exp(exponent * -decay_rate) * learning_rate;
+  });
 }
 
 Tensor InverseTimeDecay(double learning_rate, const Tensor& global_step, int64_t decay_steps,

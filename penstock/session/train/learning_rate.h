@@ -10,7 +10,8 @@
 // the first step. The result is an f32 scalar.
 //
 // Differences from TensorFlow 1.15: the initial rate is a number, and numbers of steps are
-// integers.
+// integers. NaturalExpDecay is its formula at every rate; TensorFlow takes powers of
+// exp(-decay_rate), which is 0 in float32 from a rate of 104 on.
 #pragma once
 
 #include <vector>

@@ -12,6 +12,7 @@
 #include "penstock/session/layers.h"
 #include "penstock/session/ops/core_ops.h"
 #include "penstock/session/ops/math_ops.h"
+#include "penstock/session/ops/random_ops.h"
 #include "penstock/session/session.h"
 #include "penstock/session/train/learning_rate.h"
 #include "penstock/session/train/moving_average.h"
@@ -180,6 +181,20 @@ TEST_F(OptimizerTest, LearningRateIsFedOrFollowsTheGlobalStep) {
   EXPECT_THAT(ValuesOf(session, w), ElementsAre(0.5625f + 0.25f * 0.4375f));
 }
 
+// exp(-110) is 0 in float32.
+TEST_F(OptimizerTest, NaturalExpDecayHasAnyRate) {
+  const Tensor step = Placeholder(DType::kI64, Shape(), "step");
+  const Tensor smooth = NaturalExpDecay(0.5, step, 1000, 110);
+  const Tensor stairs = NaturalExpDecay(0.5, step, 10, 0.25, /*staircase=*/true);
+  Session session = Open();
+  const auto rates = session.Run({smooth, stairs}, {{step, Array::Scalar<int64_t>(29)}});
+  ASSERT_TRUE(rates.ok()) << rates.status();
+  EXPECT_NEAR((*rates)[0].item<float>(), 0.5 * std::exp(-3.19), 1e-6);
+  EXPECT_NEAR((*rates)[1].item<float>(), 0.5 * std::exp(-0.5), 1e-6);
+  EXPECT_FALSE(NaturalExpDecay(0.5, step, 0, 1).valid());
+  EXPECT_THAT(std::string(graph_.status().message()), HasSubstr("decay_steps must be above 0"));
+}
+
 TEST_F(OptimizerTest, TakesAnyOptimizerOfRoomNn) {
   const Variable w(Array::Of<float>({2}, {3, 4}), "w");
   const Operation train =
@@ -330,6 +345,19 @@ TEST_F(OptimizerTest, MovingAveragesAreRestoredOfVariablesThatAreNotTrainable) {
   EXPECT_EQ(names.size(), 3u);
   EXPECT_EQ(names.at("mean/ExponentialMovingAverage"), mean);
   EXPECT_EQ(names.at("other"), other);
+}
+
+TEST_F(OptimizerTest, MovingAverageBeginsWithTheVariablesValueOfTheSameRunOrWithAnAssignedOne) {
+  const Variable w(RandomNormal({3}), "w");
+  ExponentialMovingAverage ema(0.75);
+  ema.Apply();
+  const Operation restart = Assign(ema.Average(w), w);
+  Session session = Open();
+  ASSERT_EQ(session.Run(GlobalVariablesInitializer()), absl::OkStatus());
+  EXPECT_EQ(ValuesOf(session, ema.Average(w)), ValuesOf(session, w));
+  ASSERT_EQ(session.SetVariableValue("w", Array::Of<float>({3}, {1, 2, 3})), absl::OkStatus());
+  ASSERT_EQ(session.Run(restart), absl::OkStatus());
+  EXPECT_THAT(ValuesOf(session, ema.Average(w)), ElementsAre(1, 2, 3));
 }
 
 // As one that a program gives to an estimator, which builds a graph in each call.
