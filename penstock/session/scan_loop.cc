@@ -100,6 +100,11 @@ std::optional<ScanRow> AddScan(const ScanLoop& loop, const ScanBody& body, Sourc
   for (const Tensor& state : loop.states) outputs.push_back({state.dtype(), state.shape()});
   for (size_t i = num_states; i < built->results.size(); ++i) {
     const PartialShape& row = built->results[i].shape();
+    if (row.rank() == base::kMaxRank) {
+      return fail(absl::StrCat("its function returns ", TypeString(built->results[i]),
+                               "; the rows in one tensor would have more than ", base::kMaxRank,
+                               " axes"));
+    }
     outputs.push_back({built->results[i].dtype(),
                        row.has_rank() ? row.shape().Prepend(*length) : PartialShape()});
   }

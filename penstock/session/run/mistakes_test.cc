@@ -16,6 +16,7 @@
 #include "penstock/session/data.h"
 #include "penstock/session/ops/array_ops.h"
 #include "penstock/session/ops/core_ops.h"
+#include "penstock/session/ops/functional_ops.h"
 #include "penstock/session/ops/math_ops.h"
 #include "penstock/session/ops/random_ops.h"
 #include "penstock/session/session.h"
@@ -408,6 +409,27 @@ TEST_P(AbsurdSizesTest, AreErrorsOfTheGraphOrOfTheRun) {
   EXPECT_TRUE(!value.ok() || value->num_elements() <= 2) << value->TypeString();
 }
 INSTANTIATE_TEST_SUITE_P(Sizes, AbsurdSizesTest, testing::Range<size_t>(0, 64));
+
+// The rows in one tensor have an axis more than each of them.
+TEST_F(MistakesTest, RowsOfAsManyAxesAsATensorMayHaveAreAnError) {
+  const auto deep = [](const Tensor& row) { return Reshape(row, {1, 1, 1, 1, 1, 1, 1, -1}); };
+  const auto flat = [](const Tensor& row) {
+    Tensor x = row;
+    for (int i = 0; i < 7; ++i) x = ExpandDims(x, 0);
+    return x;
+  };
+  // Of unknown rank: an error of the Run, whether there are rows or not.
+  const Tensor any = Placeholder(DType::kF32, PartialShape(), "any");
+  const Tensor stacked = MapFn(flat, any);
+  ASSERT_EQ(graph_.status(), absl::OkStatus());
+  for (const int64_t rows : {0, 2}) {
+    EXPECT_THAT(ErrorOf({stacked}, {{any, Array::Zeros(DType::kF32, {rows, 3})}}),
+                HasSubstr("more than 8 axes"));
+  }
+  EXPECT_FALSE(MapFn(deep, Zeros({2, 3})).valid());
+  EXPECT_THAT(GraphError(), AllOf(HasSubstr("Scan 'map'"), HasSubstr("[1,1,1,1,1,1,1,3]"),
+                                  HasSubstr("more than 8 axes"), HasSubstr("mistakes_test.cc")));
+}
 
 TEST_F(MistakesTest, LongChainsOfOperationsRun) {
   Tensor x = Placeholder(DType::kF32, {}, "x");

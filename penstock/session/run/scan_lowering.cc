@@ -30,14 +30,22 @@ absl::StatusOr<std::vector<ir::TensorType>> ScanTypes(const ir::Values& states,
   return types;
 }
 
-absl::Status CheckStateTypes(const ir::Graph& body, const std::vector<ir::TensorType>& types,
-                             size_t num_states) {
+absl::Status CheckResultTypes(const ir::Graph& body, const std::vector<ir::TensorType>& types,
+                              size_t num_states, size_t num_results) {
   for (size_t i = 0; i < num_states; ++i) {
     const ir::TensorType &before = types[1 + i], &after = body.results()[i].type();
     if (before == after) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("state ", i, " is ", before.ToString(), ", and its function returns ",
                      after.ToString(), "; types and shapes stay the same from row to row"));
+  }
+  // Of rows whose rank was not known when the graph was built.
+  for (size_t i = num_states; i < num_results; ++i) {
+    const ir::TensorType& row = body.results()[i].type();
+    if (row.shape.rank() < base::kMaxRank) continue;
+    return absl::InvalidArgumentError(absl::StrCat("its function returns ", row.ToString(),
+                                                   "; the rows in one tensor would have more than ",
+                                                   base::kMaxRank, " axes"));
   }
   return absl::OkStatus();
 }
@@ -55,7 +63,7 @@ ir::Values LowerScan(Lowering& lowering, const ir::Values& in, const LoweredScan
   }
   const LoweredBody body = lowering.LowerBody(*scan.body, *types, /*iterations=*/true);
   if (body.graph == nullptr) return {};
-  if (const absl::Status s = CheckStateTypes(*body.graph, *types, n); !s.ok()) {
+  if (const absl::Status s = CheckResultTypes(*body.graph, *types, n, body.num_results); !s.ok()) {
     lowering.Fail(s);
     return {};
   }
