@@ -249,8 +249,9 @@ TEST_F(CacheFolder, RejectsCacheOfAnotherPipeline) {
 TEST_F(CacheFolder, RejectsCacheOfOtherDefaults) {
   const std::string folder = NewFolder();
   const auto cached = [&](int64_t missing) {
-    const std::string record = record::ExampleBuilder().SetFloat("x", 1).Serialize();
-    return Dataset::FromArrays({{"record", Array::Strings({1}, {record})}})
+    record::ExampleBuilder without_label;
+    without_label.SetFloat("x", 1);
+    return Dataset::FromArrays({{"record", Array::Strings({1}, {without_label.Serialize()})}})
         .ParseExample({.features = {{.name = "label",
                                      .dtype = DType::kI64,
                                      .default_value = Array::Scalar<int64_t>(missing)}}})

@@ -225,7 +225,8 @@ struct Streamed {
 };
 
 absl::StatusOr<Streamed> MakeStreamed(const std::vector<StoredArray>& stored, int64_t file_bytes) {
-  Streamed out{.file_bytes = file_bytes};
+  Streamed out;
+  out.file_bytes = file_bytes;
   for (const StoredArray& array : stored) {
     std::string why = array.info.incompatibility;
     if (array.member.deflated) {
