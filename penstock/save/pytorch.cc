@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -317,18 +318,23 @@ absl::StatusOr<Weights> ReadTensors(io::FileSystem& fs, absl::string_view uri, b
         read(), absl::StrCat("tensor ", Quoted(state.tensors[tensors[i][0]].name))));
   }
   Weights weights{.metadata = state.metadata};
+  std::map<int64_t, Array> shared;  // by the number of their file: tied weights
   for (size_t i = 0; i < arrays.size(); ++i) {
     const PyTorchTensor& tensor = state.tensors[i];
     if (tensor.xser_id >= 0) {
       if (nested) return absl::DataLossError("a file of an xser folder refers to another");
-      const std::string file = XserFile(uri, tensor.xser_id);
-      absl::StatusOr<Weights> one = ReadTensors(fs, file, true);
-      if (!one.ok() || one->arrays.size() != 1) {
-        return base::WithContext(
-            one.ok() ? absl::DataLossError("does not hold exactly one tensor") : one.status(),
-            absl::StrCat("tensor ", Quoted(tensor.name), " in ", io::Basename(file)));
+      Array& array = shared[tensor.xser_id];
+      if (!array.valid()) {
+        const std::string file = XserFile(uri, tensor.xser_id);
+        absl::StatusOr<Weights> one = ReadTensors(fs, file, true);
+        if (!one.ok() || one->arrays.size() != 1) {
+          return base::WithContext(
+              one.ok() ? absl::DataLossError("does not hold exactly one tensor") : one.status(),
+              absl::StrCat("tensor ", Quoted(tensor.name), " in ", io::Basename(file)));
+        }
+        array = one->arrays[0].second;
       }
-      arrays[i] = one->arrays[0].second;
+      arrays[i] = array;
     }
     weights.arrays.Append(tensor.name, std::move(arrays[i]));
   }

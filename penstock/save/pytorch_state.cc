@@ -459,6 +459,12 @@ absl::StatusOr<PyTorchState> InterpretPyTorch(const Pickle& pickle) {
 }
 
 absl::Status CheckExpansion(const PyTorchState& state, int64_t file_size) {
+  for (const PyTorchStorage& storage : state.storages) {  // compressed ones may be of any size
+    if (storage.num_bytes <= file_size + kMaxExpansion) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("storage ", Quoted(storage.key), " has ", storage.num_bytes, " bytes, over ",
+                     kMaxExpansion, " more than the file's ", file_size));
+  }
   std::set<decltype(pytorch_state::ViewKey(state.tensors[0]))> views;
   int64_t total = 0;
   for (const PyTorchTensor& tensor : state.tensors) {

@@ -207,6 +207,7 @@ TEST(XserWeights, RoundTripAndReplaceOldTensors) {
   EXPECT_TRUE(BitwiseEqual(*again->arrays.Find("a"), a));
   EXPECT_TRUE(BitwiseEqual(*again->arrays.Find("b"), b));
   EXPECT_TRUE(BitwiseEqual(*again->arrays.Find("tied"), a));
+  EXPECT_EQ(again->arrays.Find("tied")->raw(), again->arrays.Find("a")->raw()) << "read once";
   const Contents contents = *Inspect(*fs, kMain);
   EXPECT_EQ(contents.format, "xser");
   EXPECT_EQ(contents.tensors.size(), 3u);

@@ -53,12 +53,14 @@ absl::Status ReadNode(Source& source, uint64_t address, int level, size_t rank,
   return absl::OkStatus();
 }
 
-// HDF5's variant of Fletcher's checksum: of big-endian words of 16 bits, modulo 65535.
+// HDF5's variant of Fletcher's checksum: of big-endian words of 16 bits, in ones' complement, where
+// a sum that is a multiple of 65535, but not 0, is 0xffff (H5_checksum_fletcher32).
 uint32_t Fletcher32(absl::string_view bytes) {
   uint32_t sum1 = 0, sum2 = 0;
+  const auto fold = [](uint32_t sum) { return (sum & 0xffff) + (sum >> 16); };
   const auto add = [&](uint32_t word) {
-    sum1 = (sum1 + word) % 65535;
-    sum2 = (sum2 + sum1) % 65535;
+    sum1 = fold(sum1 + word);
+    sum2 = fold(sum2 + sum1);
   };
   const auto at = [&](size_t i) { return static_cast<uint32_t>(static_cast<uint8_t>(bytes[i])); };
   for (size_t i = 0; i + 1 < bytes.size(); i += 2) add(at(i) << 8 | at(i + 1));

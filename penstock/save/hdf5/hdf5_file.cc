@@ -243,6 +243,8 @@ class Hdf5File::Impl {
                                                                     absl::string_view name) {
     std::optional<std::vector<std::string>> none;
     for (const hdf5::Message& message : object.messages) {
+      // A damaged file may ask for names many times.
+      PENSTOCK_RETURN_IF_ERROR(source_.Charge(message.offset, 0));
       if (message.type == hdf5::kAttributeInfo) {
         PENSTOCK_RETURN_IF_ERROR(CheckAttributeInfo(message));
       }

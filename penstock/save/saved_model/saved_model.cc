@@ -55,9 +55,10 @@ absl::StatusOr<std::string> ReadProgram(io::FileSystem& fs, absl::string_view ur
 
 // Makes the folder one that holds no SavedModel. The weights stay.
 absl::Status RemoveProgram(io::FileSystem& fs, absl::string_view uri) {
-  PENSTOCK_RETURN_IF_ERROR(fs.Remove(ProgramFile(uri)));
+  // The program last: without its fingerprint it is still a SavedModel.
   const absl::Status removed = fs.Remove(io::JoinPath(uri, kFingerprint));
-  return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
+  if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+  return fs.Remove(ProgramFile(uri));
 }
 
 absl::StatusOr<SavedModel> ParseProgram(const std::string& bytes) {
@@ -244,9 +245,9 @@ class Finder {
       // An operand that the module does not need may be anything.
       if (origin.ok()) made->arguments.emplace(args[i].name(), *std::move(origin));
     }
-    Scope* out = made.get();
-    bodies_[{&scope, &node}] = std::move(made);
-    return out;
+    // A call whose operand is its own result has got a body meanwhile, to which origins refer.
+    return bodies_.try_emplace(std::pair<const Scope*, const Node*>(&scope, &node), std::move(made))
+        .first->second.get();
   }
 
   Scope main_;
