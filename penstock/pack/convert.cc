@@ -1,7 +1,6 @@
 #include "penstock/pack/convert.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <numeric>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "penstock/base/status.h"
 #include "penstock/base/thread_pool.h"
 #include "penstock/formats/csv.h"
+#include "penstock/io/files_elsewhere.h"
 #include "penstock/io/local/folder_lock.h"
 #include "penstock/io/local/local_output_stream.h"
 #include "penstock/io/uri.h"
@@ -59,7 +59,7 @@ class Conversion {
 
   // Starts a new conversion or resumes an interrupted one.
   absl::Status Begin() {
-    if (const std::string folder = LocalPath(options_.out); !folder.empty()) {
+    if (const std::string folder = LocalOut(); !folder.empty()) {
       PENSTOCK_RETURN_IF_ERROR(fs_.CreateFolder(options_.out));
       PENSTOCK_ASSIGN_OR_RETURN(
           lock_,
@@ -217,14 +217,12 @@ class Conversion {
 
   // Removes unpublished files of a killed run; a local file system does not remove them by itself.
   void RemoveUnpublished() {
-    const std::string folder = LocalPath(options_.out);
-    if (folder.empty()) return;
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-      if (io::IsUnpublished(entry.path().filename().string()))
-        std::filesystem::remove(entry.path(), ignored);
-    }
+    const std::string folder = LocalOut();
+    if (!folder.empty()) io::RemoveAbandonedFiles(folder);
   }
+
+  // The path of the output folder, if it is one of this machine; otherwise empty.
+  std::string LocalOut() const { return io::IsElsewhere(fs_) ? "" : LocalPath(options_.out); }
 
   // Returns the index of the input at each position.
   std::vector<int64_t> Order() const {
@@ -255,7 +253,7 @@ class Conversion {
     ShardWriter writer(fs_, options_.out,
                        {.first_index = static_cast<int64_t>(plan_.shards.size()),
                         .target_bytes = options_.shards > 0 ? 0 : options_.shard_bytes,
-                        .scratch_folder = LocalPath(options_.out)});
+                        .scratch_folder = LocalOut()});
     Progress progress{.noun = source_.noun(),
                       .done = plan_.next(),
                       .total = source_.size(),

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -18,6 +19,7 @@
 #include "penstock/io/uri.h"
 #include "penstock/pack/convert.h"
 #include "penstock/pack/read_input.h"
+#include "penstock/pack/shard_plan.h"
 #include "penstock/pack/sources/image_list.h"
 #include "penstock/pack/sources/record_sources.h"
 
@@ -89,6 +91,18 @@ absl::StatusOr<std::vector<std::string>> ShardsIn(io::FileSystem& fs, const std:
   if (files.empty()) {
     return absl::NotFoundError(absl::StrCat("no *.tfrec files among the ", entries.size(),
                                             " entries of ", io::DisplayName(folder)));
+  }
+  PENSTOCK_ASSIGN_OR_RETURN(const std::optional<ShardPlan> plan, ReadShardPlan(fs, folder));
+  std::set<std::string> names;
+  for (const std::string& file : files) names.emplace(io::Basename(file));
+  for (const PlannedShard& planned :
+       plan.has_value() ? plan->shards : std::vector<PlannedShard>()) {
+    if (names.contains(planned.shard.file)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        io::DisplayName(io::JoinPath(folder, planned.shard.file)), " is missing, one of ",
+        plan->shards.size(), " shards in ", kShardPlanFile,
+        "; copy it again or repeat the conversion, or, if it was removed on purpose, give the "
+        "shards as a pattern"));
   }
   std::sort(files.begin(), files.end());
   return files;

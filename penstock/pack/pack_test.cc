@@ -6,6 +6,7 @@
 #include <map>
 #include <stdexcept>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -270,6 +271,27 @@ TEST_F(PackTest, RewritesShardsByteForByte) {
   }
   const absl::Status same = Reshard({.shards = {"memory://shards"}}, To("shards")).status();
   EXPECT_TRUE(absl::IsInvalidArgument(same)) << same;
+}
+
+// As after an interrupted copy of the folder.
+TEST_F(PackTest, RejectsReshardingAFolderThatLacksAShard) {
+  MakePhotos(4);
+  PackOptions three = To("shards");
+  three.shards = 3;
+  const auto packed = ImageFolder({.images = {"memory://photos"}}, three);
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  const auto files = fs_->List("memory://shards");
+  ASSERT_TRUE(files.ok()) << files.status();
+  std::string removed;
+  for (const io::FileInfo& file : *files) {
+    if (absl::EndsWith(file.uri, ".tfrec")) removed = file.uri;
+  }
+  ASSERT_TRUE(fs_->Remove(removed).ok()) << removed;
+  const absl::Status whole = Reshard({.shards = {"memory://shards"}}, To("more")).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(whole)) << whole;
+  EXPECT_THAT(std::string(whole.message()), HasSubstr(removed + " is missing, one of 3 shards"));
+  const auto some = Reshard({.shards = {"memory://shards/*.tfrec"}}, To("some"));
+  EXPECT_TRUE(some.ok()) << some.status();
 }
 
 // With `overwrite` the shards would be removed before they are read.
