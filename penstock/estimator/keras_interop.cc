@@ -119,7 +119,7 @@ estimator::EvalMetricOps MetricsOf(const train::Objective& objective, const Tens
 
 // Whether an output has a mask (Embedding with mask_zero), which the losses and metrics here lack.
 bool HasMaskedOutput(const nn::Network& network) {
-  ir::Graph graph;
+  ir::Graph graph("masks");
   ir::Values variables, inputs;
   for (const nn::VariableSpec& spec : network.variables()) {
     variables.push_back(graph.Parameter(spec.type, spec.name));

@@ -150,8 +150,9 @@ TEST_F(KerasFile, ModelsOfSeveralOutputs) {
       ASSERT_TRUE(model.Save(Path(name)).ok());
       auto loaded = Model::Load(Path(name), {.client = client_});
       ASSERT_TRUE(loaded.ok()) << loaded.status();
-      const auto want = model.Evaluate({x_}, {y, y}, {.verbose = 0});
-      const auto got = loaded->Evaluate({x_}, {y, y}, {.verbose = 0});
+      const std::vector<base::Array> labels = {y, y};
+      const auto want = model.Evaluate(x_, labels, {.verbose = 0});
+      const auto got = loaded->Evaluate(x_, labels, {.verbose = 0});
       ASSERT_TRUE(want.ok() && got.ok()) << want.status() << got.status();
       for (const auto& [metric, value] : *want) EXPECT_EQ(*got->Find(metric), value) << metric;
       EXPECT_EQ(want->Find("a_mse") != nullptr, weighted);
