@@ -89,11 +89,15 @@ class Differentiation {
     std::shared_ptr<Segment> segment;
     Values ys, cotangents;
   };
-  // A value of a segment whose gradient is wanted, and where it goes.
+  // A value of a segment whose gradient is wanted, and where it goes: to the tensor, or else where
+  // the identity's history is. A copy of that: hooks, which are called before the gradient is
+  // delivered, may add identities to the segment.
   struct Destination {
     Value x;
     std::shared_ptr<TensorImpl> tensor;
-    const Segment::Identity* identity = nullptr;
+    std::shared_ptr<Segment> origin = nullptr;
+    Value origin_value = {};
+    bool freed = false;
   };
 
   void Visit(Segment& segment, Values ys, const Values& cotangents) {
@@ -166,7 +170,8 @@ class Differentiation {
       if (!targets_.empty() && !LeadsOn(segment, identity)) continue;
       auto leaf = identity.is_leaf ? identity.tensor.lock() : nullptr;
       if (identity.is_leaf && (leaf == nullptr || !leaf->leaf_requires_grad)) continue;
-      all.push_back({identity.value, std::move(leaf), &identity});
+      all.push_back({identity.value, std::move(leaf), identity.origin, identity.origin_value,
+                     identity.freed});
     }
     for (const auto& target : targets_) {
       const Value x = ValueIn(segment, *target);
@@ -335,9 +340,10 @@ class Differentiation {
       gradients_.push_back({destination.tensor, gradient});
       return;
     }
-    const Segment::Identity& identity = *destination.identity;
-    if (identity.freed) return FailSecondTime();
-    if (identity.origin != nullptr) Add(identity.origin, identity.origin_value, gradient);
+    if (destination.freed) return FailSecondTime();
+    if (destination.origin != nullptr) {
+      Add(destination.origin, destination.origin_value, gradient);
+    }
   }
 
   Trace& trace_;

@@ -113,6 +113,23 @@ TEST(TensorHooks, OfViewsInLaterSteps) {
   EXPECT_THAT(ValuesOf(w.grad()), ElementsAre(8, 16, 24, 32));
 }
 
+TEST(TensorHooks, OfAViewThatOnlyAnotherViewRefersTo) {
+  Tensor w = Make({4}, {1, 2, 3, 4}, true);
+  const Tensor h = w * 2;
+  int calls = 0;
+  Tensor inner;
+  {
+    const Tensor view = h.view({2, 2});
+    view.register_hook([&](const Tensor&) { ++calls; });
+    inner = view.view({1, 4});
+  }
+  ASSERT_TRUE(xm::mark_step().ok());
+  const Tensor outer = inner.view({4});
+  sum(outer * outer).backward();
+  EXPECT_EQ(calls, 1);
+  EXPECT_THAT(ValuesOf(w.grad()), ElementsAre(8, 16, 24, 32));
+}
+
 TEST(TensorHooks, MayRecordReadAndDifferentiate) {
   Tensor w = Make({1}, {3}, true);
   const Tensor h = w * w;
@@ -135,6 +152,18 @@ TEST(TensorHooks, MayRecordReadAndDifferentiate) {
   EXPECT_THAT(ValuesOf(first[0]), ElementsAre(216));
   sum(first[0]).backward();
   EXPECT_THAT(ValuesOf(v.grad()), ElementsAre(360));
+}
+
+// The hook is the first in the step to use its tensor, while gradients are on their way.
+TEST(TensorHooks, MayUseAnotherLeafInALaterStep) {
+  Tensor w = Make({1}, {3}, true), u = Make({1}, {5}, true);
+  const Tensor y = w * 2;
+  ASSERT_TRUE(xm::mark_step().ok());
+  const Tensor z = y * y;
+  z.register_hook([&](const Tensor& grad) { return grad * u; });
+  const Tensors grads = autograd::grad({sum(z)}, {w}, {.create_graph = true});
+  ASSERT_EQ(grads.size(), 1u) << ErrorOf(w);
+  EXPECT_THAT(ValuesOf(grads[0]), ElementsAre(5 * 2 * 6 * 2));
 }
 
 TEST(TensorHooks, AreCalledByGradForItsInputs) {

@@ -62,9 +62,11 @@ void TensorImpl::SetParent(std::shared_ptr<TensorImpl> of) {
 }
 
 void TensorImpl::MergeWithParent() {
-  // A leaf has gradients of its own, and what is detached has another history.
+  // A leaf has gradients of its own, and what is detached has another history. Hooks are called
+  // with the gradient of their view in later steps, too.
   const bool needed = !is_view() || !parent->is_view() || parent.use_count() > 1 ||
-                      parent->leaf_requires_grad || (parent->detached && !detached);
+                      parent->leaf_requires_grad || parent->hooks != nullptr ||
+                      (parent->detached && !detached);
   if (needed) return;
   std::optional<ViewKind> merged = Merged(parent->kind, kind);
   if (!merged.has_value()) return;
