@@ -316,6 +316,15 @@ Tensor& RecordInPlace(absl::string_view name, Tensor& target, const Tensors& inp
   return target;
 }
 
+void Succeed(const Tensor& next, const Tensor& before) {
+  if (!next.defined() || !before.defined()) return;
+  const TensorImpl& old = before.impl()->root();
+  // Of several in one step, what the first of them had before it.
+  next.impl()->root().predecessor = old.replaces != nullptr      ? old.replaces
+                                    : old.predecessor != nullptr ? old.predecessor
+                                                                 : old.data;
+}
+
 // ---- Values from the host ----
 
 Tensor device_data(const Array& values, const Device& device) {

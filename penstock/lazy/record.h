@@ -43,6 +43,12 @@ Tensor& RecordInPlace(absl::string_view name, Tensor& target, const Tensors& inp
                       const std::function<ir::Value(const ir::Values& in)>& build,
                       bool overwrites = false);
 
+// Lets `next`, a new tensor, take the place of `before`: if the step that computes it fails, it has
+// the contents that `before` had before the step, as the target of an in-place operation has. For
+// state that is a new tensor in each step because others may hold the old one (a generator's key,
+// an optimizer's count of steps); lost with a step, it would take all later steps with it.
+void Succeed(const Tensor& next, const Tensor& before);
+
 // Record for functions that make tensors from none: `build` gets the graph of the device's trace,
 // and the inputs' values. Inputs are on `device`.
 Tensor RecordOn(const Device& device, absl::string_view name, const Tensors& inputs,

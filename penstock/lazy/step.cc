@@ -277,15 +277,25 @@ class Step {
     return device_.context()->Dispatched(device_.index(), results[smallest], std::move(donated));
   }
 
+  // The contents that a root had before the step, or those of its predecessor; null if neither
+  // still exist.
+  static std::shared_ptr<DeviceData> ContentsBefore(const TensorImpl& root) {
+    for (const auto* contents : {&root.replaces, &root.predecessor}) {
+      const bool exist =
+          *contents != nullptr && (*contents)->buffer.valid() && !(*contents)->buffer.donated();
+      if (exist) return *contents;
+    }
+    return nullptr;
+  }
+
   // After an error: contents that were not donated are what they were before the step. Returns the
   // error with the tensors that are lost.
   absl::Status GiveUp(const absl::Status& error) {
     std::vector<std::string> lost;
     for (const auto& group : roots_) {
       for (TensorImpl* root : group) {
-        if (root->replaces != nullptr && root->replaces->buffer.valid() &&
-            !root->replaces->buffer.donated()) {
-          root->data = root->replaces;
+        if (auto before = ContentsBefore(*root); before != nullptr) {
+          root->data = std::move(before);
           continue;
         }
         lost.push_back(

@@ -16,7 +16,8 @@ namespace penstock::lazy {
 // an error.
 //
 // An error before the execution has begun gives roots that replaced contents these contents back;
-// others, and those whose memory was donated, are lost.
+// others, and those whose memory was donated, are lost. A root that has a predecessor
+// (TensorImpl::predecessor) gets the predecessor's contents.
 absl::Status RunStep(Segment& segment, const Device& device, const std::vector<TensorImpl*>& roots,
                      const std::vector<bool>* donatable);
 

@@ -48,6 +48,10 @@ class TensorImpl : public std::enable_shared_from_this<TensorImpl> {
   // ---- A root ----
   std::shared_ptr<DeviceData> data;      // the contents, unless they were only recorded
   std::shared_ptr<DeviceData> replaces;  // the contents before the open segment replaced them
+  // The contents, before the open segment, of the tensor whose place this one takes (Succeed): it
+  // gets them if the segment's step fails. Their memory is not donated to this tensor's contents,
+  // so they outlive an execution that fails, too.
+  std::shared_ptr<DeviceData> predecessor;
   std::shared_ptr<Segment> segment;  // the open segment of `value`; null: the contents are `data`
   ir::Value value;                   // differentiable if `history`
   uint64_t version = 0;              // counts replacements of the contents

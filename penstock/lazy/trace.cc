@@ -426,6 +426,7 @@ void Trace::Close(const std::vector<std::shared_ptr<TensorImpl>>& living, const 
     const auto& root = living[i];
     if (root->segment == nullptr) continue;  // a second time in the list
     root->replaces = nullptr;
+    root->predecessor = nullptr;
     if (root->history) {
       if (histories[i].segment != nullptr) {
         root->origin = histories[i].segment;

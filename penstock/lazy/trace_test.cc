@@ -10,6 +10,8 @@
 
 #include "penstock/lazy/metrics.h"
 #include "penstock/lazy/ops.h"
+#include "penstock/lazy/optim/optimizers.h"
+#include "penstock/lazy/random.h"
 #include "penstock/lazy/record.h"
 #include "penstock/lazy/testing/tensors.h"
 #include "penstock/lazy/xm_collectives.h"
@@ -385,6 +387,51 @@ TEST(FailedStepTest, FailedExecutionLosesWhatWasDonated) {
   EXPECT_THAT(ErrorOf(w), HasSubstr("was lost"));
   w.copy_(tensor(Array::Of<float>({2}, {5, 6}), device));
   EXPECT_THAT(ValuesOf(w), ElementsAre(5, 6)) << "contents can be loaded again";
+}
+
+// A generator's key and an optimizer's count of steps are new tensors in each step.
+TEST(FailedStepTest, RandomNumbersAndOptimizersGoOn) {
+  const auto client = std::make_shared<FailingClient>(runtime::TestClient(2));
+  const Device device(client, 0);
+  Tensor w = tensor(Array::Of<float>({2}, {1, 2}), device, true);
+  optim::Adam adam(Tensors{w}, {.lr = 0.1});
+  const auto step = [&] {
+    w.set_grad(Tensor());
+    sum(w * w * rand(2, {.device = device})).backward();
+    adam.step();
+    return xm::mark_step();
+  };
+  client->fail_compile = true;
+  EXPECT_FALSE(step().ok());
+  client->fail_compile = false;
+  EXPECT_THAT(ValuesOf(w), ElementsAre(1, 2));
+  ASSERT_TRUE(step().ok());
+  EXPECT_LT(ValuesOf(w)[0], 1);
+  const absl::StatusOr<base::NamedArrays> state = adam.state_dict();
+  ASSERT_TRUE(state.ok()) << state.status();
+  const Array* const count = state->Find("state/0/step");
+  ASSERT_NE(count, nullptr);
+  EXPECT_EQ(count->item<float>(), 1) << "the step that failed does not count";
+  // Nothing takes the memory of the key: it outlives what fails on the device, too.
+  client->fail_execute = true;
+  EXPECT_FALSE(step().ok());
+  client->fail_execute = false;
+  EXPECT_EQ(ValuesOf(rand(2, {.device = device})).size(), 2u);
+}
+
+// Two draws in the step that fails: the next one draws what the first of them would have drawn.
+TEST(FailedStepTest, GivesTheKeyOfBeforeTheStepBack) {
+  const auto client = std::make_shared<FailingClient>(runtime::TestClient(2));
+  const Device device(client, 0);
+  const TensorOptions on{.device = device};
+  manual_seed(7);
+  const std::vector<float> want = ValuesOf(rand(2, on));
+  manual_seed(7);
+  client->fail_compile = true;
+  const Tensor lost = rand(3, on) + randn(3, on);
+  EXPECT_FALSE(xm::mark_step().ok());
+  client->fail_compile = false;
+  EXPECT_EQ(ValuesOf(rand(2, on)), want);
 }
 
 // Many steps in flight keep their order.

@@ -8,6 +8,7 @@
 #include "penstock/base/random.h"
 #include "penstock/lazy/ops/build.h"
 #include "penstock/lazy/ops/create.h"
+#include "penstock/lazy/record.h"
 
 namespace penstock::lazy {
 namespace {
@@ -64,6 +65,7 @@ Tensor RandomOp(absl::string_view name, const Device& device, const Tensors& inp
                      [](const Values& in) { return ir::SplitKey(in[0], 2); });
   }
   if (keys.size() != 2) return Tensor();
+  Succeed(keys[0], key);
   key = keys[0];
   Tensors all{keys[1]};
   all.insert(all.end(), inputs.begin(), inputs.end());
@@ -97,7 +99,11 @@ void set_rng_state(const Tensor& state) {
            SourceLocation());
     return;
   }
-  KeyOf(state.device()) = clone(state);
+  const Tensor next = clone(state);
+  if (!next.defined()) return;
+  Tensor& key = KeyOf(state.device());
+  Succeed(next, key);
+  key = next;
 }
 
 Tensor rand(const Sizes& size, const TensorOptions& options, SourceLocation where) {

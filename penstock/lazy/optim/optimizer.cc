@@ -236,7 +236,10 @@ void Optimizer::StepTogether(Group& group, const Tensors& params, const Tensor& 
   });
   if (results.empty()) return;
   size_t next = 0;
-  if (uses_step) step = results[next++];
+  if (uses_step) {
+    Succeed(results[next], step);
+    step = results[next++];
+  }
   for (const Tensor& param : params) {
     State& state = states_[param.impl().get()];
     Tensor(param).copy_(results[next++], where);
