@@ -87,6 +87,7 @@ Table ReductionRows() {
       {"cumprod", [](Case& c) { return Ts{torch::cumprod(c.x[0], 0)}; }},
       {"topk", [](Case& c) { return Both(torch::topk(c.x[0], 2)); }},
       {"topk smallest", [](Case& c) { return Both(torch::topk(c.x[0], 2, 0, false)); }},
+      {"topk smallest with nan", [](Case& c) { return Both(torch::topk(c.x[0], 2, -1, false)); }},
       {"topk of integers", [](Case& c) { return Both(c.x[0].topk(2, -1, false)); }},
       {"sort", [](Case& c) { return Both(torch::sort(c.x[0])); }},
       {"sort descending", [](Case& c) { return Both(torch::sort(c.x[0], 0, true)); }},

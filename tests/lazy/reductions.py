@@ -62,6 +62,7 @@ ROWS = {
     "cumprod": Row([positive(3, 4)], lambda x: torch.cumprod(x, 0)),
     "topk": Row([distinct(3, 6)], lambda x: tuple(torch.topk(x, 2))),
     "topk smallest": Row([distinct(6, 3)], lambda x: tuple(torch.topk(x, 2, 0, largest=False))),
+    "topk smallest with nan": Row([fixed([[3.0, math.nan, 1.0, 2.0]])], lambda x: tuple(torch.topk(x, 2, largest=False))),
     "topk of integers": Row([fixed([5, 3, 9, 1])], lambda x: tuple(torch.topk(x, 2, largest=False))),
     "sort": Row([distinct(3, 6)], lambda x: tuple(torch.sort(x))),
     "sort descending": Row([distinct(6, 3)], lambda x: tuple(torch.sort(x, 0, descending=True))),

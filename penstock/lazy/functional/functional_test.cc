@@ -46,6 +46,8 @@ TEST(Functional, MessagesOfLayers) {
   EXPECT_THAT(ErrorOf(F::batch_norm(Ones({1, 4}), {}, {}, {.training = true})),
               HasSubstr("more than one value per channel"));
   EXPECT_THAT(ErrorOf(F::layer_norm(x, 5)), HasSubstr("weight and bias of the normalized shape"));
+  EXPECT_THAT(ErrorOf(F::layer_norm(x, std::vector<int64_t>(9, 1))),
+              HasSubstr("weight and bias of the normalized shape"));
   EXPECT_THAT(ErrorOf(F::group_norm(x, 3)), HasSubstr("num_groups (3) divides"));
   EXPECT_THAT(ErrorOf(F::embedding(x, w)), HasSubstr("integer indices"));
   EXPECT_THAT(ErrorOf(F::dropout(x, 1.5)), HasSubstr("p must be from 0 to 1, got 1.5"));

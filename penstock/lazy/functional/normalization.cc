@@ -146,14 +146,15 @@ Tensor layer_norm(const Tensor& given, const Sizes& normalized_shape, const Tens
                   const Tensor& bias, double eps, SourceLocation where) {
   const Tensor x = lazy::internal::Cast("layer_norm", given);
   const auto count = static_cast<int64_t>(normalized_shape.size());
-  const Shape shape(normalized_shape.values());
   bool fits = x.defined() && count > 0 && count <= x.dim();
   for (int64_t i = 0; fits && i < count; ++i) fits = x.size(i - count) == normalized_shape[i];
+  // A list that does not fit may be too long for a Shape.
+  const Shape shape = fits ? Shape(normalized_shape.values()) : Shape();
   for (const Tensor* v : {&weight, &bias}) fits = fits && (!v->defined() || v->sizes() == shape);
   if (!fits) {
     return FailOp("layer_norm", {x, weight, bias},
-                  absl::StrCat("expects x [..., ", shape.ToString(),
-                               "], and weight and bias of the normalized shape"),
+                  absl::StrCat("expects x whose last dims are ", normalized_shape.ToString(),
+                               ", and weight and bias of the normalized shape"),
                   where);
   }
   const OptionalInputs inputs({x, weight, bias});

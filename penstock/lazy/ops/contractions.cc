@@ -18,8 +18,9 @@ std::vector<int64_t> BroadcastBatch(const Shape& a, const Shape& b) {
   std::vector<int64_t> batch(rank, 1);
   for (const Shape* s : {&a, &b}) {
     const int offset = rank - (s->rank() - 2);
-    for (int i = 0; i + 2 < s->rank(); ++i)
-      batch[offset + i] = std::max(batch[offset + i], s->dim(i));
+    for (int i = 0; i + 2 < s->rank(); ++i) {
+      if (s->dim(i) != 1) batch[offset + i] = s->dim(i);  // also 0
+    }
   }
   return batch;
 }

@@ -106,6 +106,11 @@ Tensor repeat(const Tensor& x, const Sizes& repeats, SourceLocation where) {
                                " dims or more, got ", repeats.ToString()),
                   where);
   }
+  if (std::any_of(repeats.begin(), repeats.end(), [](int64_t count) { return count < 0; })) {
+    return FailOp("repeat", {x},
+                  absl::StrCat("numbers of repeats must not be negative, got ", repeats.ToString()),
+                  where);
+  }
   return Record("repeat", {x}, where, [&](const Values& in) {
     std::vector<int64_t> shape(static_cast<size_t>(added), 1);
     shape.insert(shape.end(), in[0].shape().begin(), in[0].shape().end());

@@ -59,6 +59,8 @@ TEST(Ops, MessagesOfShapesAndIndices) {
   EXPECT_THAT(ErrorOf(t(unsqueeze(x, 0))), HasSubstr("transpose(dim0, dim1)"));
   EXPECT_THAT(ErrorOf(cat({})), HasSubstr("the list of tensors is empty"));
   EXPECT_THAT(ErrorOf(stack({x, t(x)})), HasSubstr("equal shapes"));
+  EXPECT_THAT(ErrorOf(repeat(x, {2, -1})), HasSubstr("must not be negative, got (2, -1)"));
+  EXPECT_THAT(ErrorOf(tile(x, -1)), HasSubstr("must not be negative"));
   split(x, std::vector<int64_t>{1, 2}, 0);
   EXPECT_THAT(ErrorOf(x), HasSubstr("sizes (1, 2) must add up to the size of dim 0, 2"));
   EXPECT_THAT(ErrorOf(index(x, {0, 1, 2})), HasSubstr("there are 3 indices for 2 dims"));
@@ -137,6 +139,15 @@ TEST(Ops, EmptyTensors) {
   EXPECT_TRUE(std::isnan(ValuesOf(mean(x))[0]));
   EXPECT_EQ(matmul(x, Make({3, 2}, std::vector<float>(6))).size(0), 0);
   EXPECT_THAT(ErrorOf(argmax(x)), HasSubstr("at least one element"));
+  EXPECT_THAT(ErrorOf(argmin(x, 0)), HasSubstr("at least one element along dim"));
+  EXPECT_EQ(argmin(x, -1).sizes(), Shape{0});
+  EXPECT_THAT(ValuesOf(argmax(x, 1, true).to(kFloat)), ElementsAre());
+  const Tensor batch = Make({0, 3, 4}, {});
+  EXPECT_EQ(bmm(batch, Make({0, 4, 5}, {})).sizes(), Shape({0, 3, 5}));
+  const Tensor product =
+      matmul(Make({0, 1, 3, 4}, {}), Make({2, 4, 5}, std::vector<float>(2 * 4 * 5)));
+  EXPECT_EQ(product.sizes(), Shape({0, 2, 3, 5}));
+  EXPECT_THAT(ValuesOf(product), ElementsAre());
   const double infinity = std::numeric_limits<double>::infinity();
   for (const double p : {0.0, 0.5, 1.0, 2.0, 3.0, -1.0, infinity, -infinity}) {
     EXPECT_THAT(ValuesOf(norm(x, p)), ElementsAre(0)) << p;

@@ -93,7 +93,11 @@ Tensor ArgExtreme(absl::string_view name, const Tensor& x, std::optional<int64_t
                   bool smallest, SourceLocation where) {
   int64_t axis = dim.value_or(0);
   if (!ResolveDim(name, x, axis, where)) return Tensor();
-  if (x.numel() == 0) return FailOp(name, {x}, "expects at least one element", where);
+  if ((dim && x.dim() > 0 ? x.size(axis) : x.numel()) == 0) {
+    return FailOp(name, {x},
+                  dim ? "expects at least one element along dim" : "expects at least one element",
+                  where);
+  }
   return Record(name, {x}, where, [&](const Values& in) {
     Value v = smallest ? Reversed(in[0]) : in[0];
     if (!dim || v.rank() == 0) v = ir::Reshape(v, {-1});
@@ -299,9 +303,15 @@ ValuesAndIndices topk(const Tensor& x, int64_t k, int64_t dim, bool largest, boo
   }
   const Tensors both = RecordAll("topk", {x}, where, [&](const Values& in) -> Values {
     const Value v = AtLeastVector(in[0]);
-    const ir::TopKResult top = ir::TopK(largest ? v : Reversed(v), k, dim);
-    Value values = largest ? top.values : Reversed(top.values);
-    Value indices = ir::Convert(top.indices, DType::kI64);
+    ir::TopKResult top;
+    if (largest) {
+      top = ir::TopK(v, k, dim);
+    } else {
+      // Not the largest of the negated elements: a NaN is larger than all in this order, too.
+      top.indices = ir::SliceAxis(ir::ArgSort(v, dim), dim, 0, k);
+      top.values = extent == 0 ? v : ir::TakeAlongAxis(v, top.indices, dim);
+    }
+    Value values = top.values, indices = ir::Convert(top.indices, DType::kI64);
     if (in[0].rank() == 0 && k == 1) {
       values = ir::Reshape(values, {});
       indices = ir::Reshape(indices, {});
