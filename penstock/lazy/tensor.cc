@@ -269,10 +269,9 @@ Tensor& InPlaceArithmetic(absl::string_view name, Tensor& target, const Operand&
                              " can't be cast to the tensor's, ", base::DTypeName(target.dtype()),
                              "; use to() or the function that is not in place"));
   }
-  if (defined && alpha.value() != 1 && !base::IsFloat(dtype) &&
-      alpha.kind() == Scalar::Kind::kFloat) {
-    return fail(absl::StrCat("alpha is ", alpha.value(), ", which is not a number of type ",
-                             base::DTypeName(dtype)));
+  if (const std::string wrong = internal::WhyNoFactor("alpha", alpha, dtype);
+      defined && !wrong.empty()) {
+    return fail(wrong);
   }
   return RecordInPlace(name, target, other.is_scalar() ? Tensors{} : Tensors{other.tensor()}, where,
                        [&](const ir::Values& in) {

@@ -114,6 +114,8 @@ ROWS |= {
     "clamp_max": Row([normal(8)], lambda x: torch.clamp_max(x, 0.1)),
     "lerp": Row([normal(4), normal(4)], lambda x, y: torch.lerp(x, y, 0.3)),
     "lerp with tensors": Row([normal(4), normal(4), within(0, 1, 4)], torch.lerp),
+    "lerp near the end": Row([fixed([1e8, 2.0]), fixed([1.0, 5.0])], lambda x, y: torch.lerp(x, y, 1.0)),
+    "lerp with tensors near both ends": Row([normal(3, 4), normal(3, 4), within(-1, 2, 3, 4)], torch.lerp),
     "addcmul": Row([normal(4), normal(4), normal(4)], lambda x, a, b: torch.addcmul(x, a, b, value=0.5)),
     "addcdiv": Row([normal(4), normal(4), positive(4)], lambda x, a, b: torch.addcdiv(x, a, b, value=0.5)),
     "erfinv": Row([within(-0.9, 0.9, 3, 4)], torch.erfinv),

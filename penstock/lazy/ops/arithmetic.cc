@@ -41,6 +41,11 @@ Tensor Logical(absl::string_view name, const Operand& a, const Operand& b,
   });
 }
 
+// x times a number that its type holds.
+Value Scaled(Value x, const Scalar& factor) {
+  return factor.value() == 1 ? x : x * internal::ScalarValue(*x.graph(), x.dtype(), factor);
+}
+
 // a + sign * alpha * b. Bools have no arithmetic: or, as PyTorch's.
 Tensor Sum(absl::string_view name, const Operand& a, const Operand& b, const Scalar& alpha,
            bool subtract) {
@@ -50,10 +55,11 @@ Tensor Sum(absl::string_view name, const Operand& a, const Operand& b, const Sca
     return FailOp(name, {}, "bools cannot be subtracted; use bitwise_xor() or logical_not()",
                   a.where());
   }
+  const std::string wrong = internal::WhyNoFactor("alpha", alpha, dtype);
+  if (!wrong.empty()) return FailOp(name, {}, wrong, a.where());
   return Promoted(name, operands, dtype, [&](const Values& in) {
     if (dtype == DType::kBool) return ir::Or(in[0], in[1]);
-    const Value right =
-        alpha.value() == 1 ? in[1] : in[1] * internal::ScalarValue(*in[1].graph(), dtype, alpha);
+    const Value right = Scaled(in[1], alpha);
     return subtract ? ir::Subtract(in[0], right) : ir::Add(in[0], right);
   });
 }
@@ -73,16 +79,27 @@ Value PythonRemainder(Value a, Value b) {
   return ir::Select(ir::And(nonzero, other), r + b, r);
 }
 
+// PyTorch's algorithm. The remainder has the sign of a: one with the sign of b may be infinite
+// where b is.
+Value FloorDivideFloats(Value a, Value b) {
+  const Value rest = ir::Remainder(a, b), zero = SplatLike(rest, 0);
+  const Value divisor = ir::BroadcastTo(b, rest.shape());
+  const Value differ = ir::Xor(ir::Less(rest, zero), ir::Less(divisor, zero));
+  const Value nonzero = ir::Compare(rest, zero, ir::Comparison::kNe);
+  // A whole number but for its rounding.
+  const Value truncated = (a - rest) / divisor;
+  const Value quotient = ir::Select(ir::And(nonzero, differ), truncated - 1.0, truncated);
+  const Value low = ir::Floor(quotient);
+  const Value near =
+      ir::Select(ir::Greater(quotient - low, SplatLike(quotient, 0.5)), low + 1.0, low);
+  // A zero has the sign of the division's result.
+  const Value divided = ir::StopGradient(ir::Divide(a, b));
+  const Value whole = ir::Select(ir::Equal(quotient, zero), divided * 0.0, near);
+  return ir::Select(ir::Equal(divisor, zero), divided, whole);
+}
+
 Value FloorDivide(Value a, Value b) {
-  if (base::IsFloat(a.dtype())) {
-    // The quotient is a whole number but for its rounding.
-    const Value quotient = ir::Divide(a - PythonRemainder(a, b), b), low = ir::Floor(quotient);
-    const Value near =
-        ir::Select(ir::Greater(quotient - low, SplatLike(quotient, 0.5)), low + 1.0, low);
-    const Value divisor = ir::BroadcastTo(b, near.shape());
-    return ir::Select(ir::Equal(divisor, SplatLike(divisor, 0)), ir::StopGradient(ir::Divide(a, b)),
-                      near);
-  }
+  if (base::IsFloat(a.dtype())) return FloorDivideFloats(a, b);
   const Value q = ir::Divide(a, b), r = a - q * b;
   const Value zero = SplatLike(r, 0);
   const Value other = ir::Xor(ir::Less(r, zero), ir::Less(ir::BroadcastTo(b, r.shape()), zero));
@@ -272,22 +289,44 @@ Tensor clamp_max(const Tensor& x, Scalar max, SourceLocation where) {
 
 Tensor lerp(const Tensor& start, const Tensor& end, const Operand& weight) {
   const Operand operands[] = {Operand(start, weight.where()), Operand(end, weight.where()), weight};
-  return Promoted("lerp", operands, ResultType(operands),
-                  [](const Values& in) { return in[0] + in[2] * (in[1] - in[0]); });
+  const DType dtype = ResultType(operands);
+  return Promoted("lerp", operands, dtype, [&](const Values& in) {
+    const Value difference = in[1] - in[0];
+    if (!base::IsFloat(dtype)) return in[0] + in[2] * difference;
+    // From the nearer end, as PyTorch's, so that a weight of 1 gives the end exactly.
+    if (weight.is_scalar()) {
+      return std::abs(weight.scalar().value()) < 0.5 ? in[0] + in[2] * difference
+                                                     : in[1] - difference * (1.0 - in[2]);
+    }
+    const Value near_start = ir::Less(ir::Abs(in[2]), SplatLike(in[2], 0.5));
+    return ir::Select(near_start, in[0], in[1]) +
+           difference * ir::Select(near_start, in[2], in[2] - 1.0);
+  });
 }
+
+namespace {
+
+// x + value * a op b.
+Tensor AddScaled(absl::string_view name, const Tensor& x, const Tensor& a, const Tensor& b,
+                 const Scalar& value, SourceLocation where, Value (*build)(Value, Value)) {
+  const Operand operands[] = {Operand(x, where), Operand(a, where), Operand(b, where)};
+  const DType dtype = ResultType(operands);
+  const std::string wrong = internal::WhyNoFactor("value", value, dtype);
+  if (!wrong.empty()) return FailOp(name, {x, a, b}, wrong, where);
+  return Promoted(name, operands, dtype,
+                  [&](const Values& in) { return in[0] + build(Scaled(in[1], value), in[2]); });
+}
+
+}  // namespace
 
 Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value,
                SourceLocation where) {
-  const Operand operands[] = {Operand(x, where), Operand(a, where), Operand(b, where)};
-  return Promoted("addcmul", operands, ResultType(operands),
-                  [&](const Values& in) { return in[0] + in[1] * value.value() * in[2]; });
+  return AddScaled("addcmul", x, a, b, value, where, ir::Multiply);
 }
 
 Tensor addcdiv(const Tensor& x, const Tensor& a, const Tensor& b, Scalar value,
                SourceLocation where) {
-  const Operand operands[] = {Operand(x, where), Operand(a, where), Operand(b, where)};
-  return Promoted("addcdiv", operands, ResultType(operands),
-                  [&](const Values& in) { return in[0] + in[1] * value.value() / in[2]; });
+  return AddScaled("addcdiv", x, a, b, value, where, ir::Divide);
 }
 
 }  // namespace penstock::lazy

@@ -116,6 +116,15 @@ DType ResultType(absl::Span<const Operand> operands) {
 
 bool CanCast(DType from, DType to) { return KindOf(from) <= KindOf(to); }
 
+std::string WhyNoFactor(absl::string_view argument, const Scalar& factor, DType dtype) {
+  if (dtype == DType::kInvalid || base::IsFloat(dtype) || factor.value() == 1 ||
+      factor.kind() != Scalar::Kind::kFloat) {
+    return "";
+  }
+  return absl::StrCat(argument, " is ", factor.value(), ", which is not a number of type ",
+                      base::DTypeName(dtype));
+}
+
 Tensor& PutResult(absl::string_view name, Tensor& target, const Tensor& result,
                   SourceLocation where) {
   if (!target.defined() || !result.defined()) {

@@ -32,6 +32,9 @@ DType PromoteTypes(DType a, DType b);
 // Whether an in-place operation may put results of type `from` into a tensor of type `to`
 // (torch.can_cast): not floats into integers, nor numbers into bools.
 bool CanCast(DType from, DType to);
+// Why a number cannot be a factor of tensors of this type, as PyTorch's alpha and value: a fraction
+// of integers. Empty: it can be. `argument`: its name.
+std::string WhyNoFactor(absl::string_view argument, const Scalar& factor, DType dtype);
 // The type itself if it is a float, else float32.
 DType FloatType(DType dtype);
 bool IsFloatTensor(const Tensor& x);

@@ -70,6 +70,26 @@ Tensor FilledLike(absl::string_view name, const Tensor& x, const Scalar& value,
   });
 }
 
+// The number of elements of arange; -1 if the step does not lead from start to end, or if there are
+// too many. Integers are counted as such: large ones are no doubles.
+int64_t CountOf(const Scalar& start, const Scalar& end, const Scalar& step, bool is_float) {
+  constexpr int64_t kMost = 1000000000000;
+  if (is_float) {
+    const double count = std::ceil((end.value() - start.value()) / step.value());
+    const bool valid = step.value() != 0 && count >= 0 && count <= static_cast<double>(kMost);
+    return valid ? static_cast<int64_t>(count) : -1;
+  }
+  const int64_t from = start.integer(), to = end.integer(), by = step.integer();
+  if (by == 0 || (by > 0 ? to < from : to > from)) return -1;
+  // Of two int64 the difference may need 64 bits without the sign.
+  const uint64_t low = static_cast<uint64_t>(by > 0 ? from : to),
+                 high = static_cast<uint64_t>(by > 0 ? to : from);
+  const uint64_t distance = high - low,
+                 stride = by > 0 ? static_cast<uint64_t>(by) : 0 - static_cast<uint64_t>(by);
+  const uint64_t count = distance / stride + (distance % stride != 0 ? 1 : 0);
+  return count <= uint64_t{kMost} ? static_cast<int64_t>(count) : -1;
+}
+
 }  // namespace
 
 Tensor zeros(const Sizes& size, const TensorOptions& options, SourceLocation where) {
@@ -108,34 +128,41 @@ Tensor arange(Scalar start, Scalar end, const TensorOptions& options, SourceLoca
 }
 Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options,
               SourceLocation where) {
-  const double count = std::ceil((end.value() - start.value()) / step.value());
-  if (step.value() == 0 || !(count >= 0) || count > 1e12) {
+  bool is_float = false;
+  for (const Scalar& s : {start, end, step}) is_float |= s.kind() == Scalar::Kind::kFloat;
+  const int64_t count = CountOf(start, end, step, is_float);
+  if (count < 0) {
     return FailOp("arange", {},
                   absl::StrCat("cannot count from ", start.value(), " to ", end.value(),
                                " in steps of ", step.value()),
                   where);
   }
-  bool is_float = false;
-  for (const Scalar& s : {start, end, step}) is_float |= s.kind() == Scalar::Kind::kFloat;
   const DType dtype = DTypeOr(options, is_float ? kFloat : kLong);
   return Create("arange", options, where, [&](ir::Graph& graph) {
-    const Value i = ir::Iota(graph, {dtype, {static_cast<int64_t>(count)}}, 0);
-    const Value scaled = step.value() == 1 ? i : i * step.value();
-    return start.value() == 0 ? scaled : scaled + start.value();
+    const auto number = [&](const Scalar& s) { return internal::ScalarValue(graph, dtype, s); };
+    const Value i = ir::Iota(graph, {dtype, {count}}, 0);
+    const Value scaled = step.value() == 1 ? i : i * number(step);
+    return start.value() == 0 ? scaled : scaled + number(start);
   });
 }
 
 Tensor linspace(double start, double end, int64_t steps, const TensorOptions& options,
                 SourceLocation where) {
   if (!ValidSizes("linspace", steps, where)) return Tensor();
+  const DType dtype = DTypeOr(options, kFloat);
+  const bool is_float = base::IsFloat(dtype);
+  // As in PyTorch, integers are the whole parts of numbers between the ends' whole parts.
+  const double first = is_float ? start : std::trunc(start),
+               last = is_float ? end : std::trunc(end);
   return Create("linspace", options, where, [&](ir::Graph& graph) {
-    const Value i = ir::Iota(graph, {DTypeOr(options, kFloat), {steps}}, 0);
-    if (steps < 2) return i + start;
+    const Value i = ir::Iota(graph, {is_float ? dtype : DType::kF64, {steps}}, 0);
+    if (steps < 2) return ir::Convert(i + first, dtype);
     // From both ends, as PyTorch does, so that the last element is `end` exactly.
-    const double step = (end - start) / static_cast<double>(steps - 1);
-    const double last = static_cast<double>(steps - 1);
+    const auto intervals = static_cast<double>(steps - 1);
+    const double step = (last - first) / intervals;
     const Value first_half = ir::Less(i, ir::SplatLike(i, static_cast<double>(steps / 2)));
-    return ir::Select(first_half, i * step + start, end - (last - i) * step);
+    return ir::Convert(ir::Select(first_half, i * step + first, last - (intervals - i) * step),
+                       dtype);
   });
 }
 

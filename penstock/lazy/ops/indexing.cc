@@ -263,6 +263,8 @@ Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
                   "each index",
                   where);
   }
+  const std::string wrong = internal::WhyNoFactor("alpha", alpha, x.dtype());
+  if (!wrong.empty()) return FailOp("index_add", {x, index, source}, wrong, where);
   return Record("index_add", {x, index, source}, where, [&](const Values& in) {
     // Windows are whole slices of x.
     ir::ScatterDimensions dims;
@@ -275,7 +277,9 @@ Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
       if (i != dim) order.push_back(i);
     }
     Value updates = ir::Transpose(ir::Convert(in[2], in[0].dtype()), order);
-    if (alpha.value() != 1) updates = updates * alpha.value();
+    if (alpha.value() != 1) {
+      updates = updates * internal::ScalarValue(*in[0].graph(), in[0].dtype(), alpha);
+    }
     const Value at = WrapIndex(in[1], in[0].shape().dim(static_cast<int>(dim)));
     return ir::Scatter(in[0], ir::Reshape(at, {-1, 1}), updates, ir::ScatterReducer::kSum, dims);
   });

@@ -94,6 +94,16 @@ TEST(Ops, IntegersAreExact) {
   EXPECT_THAT(numbers(eq(x + odd, odd + 1)), ElementsAre(1, 0));
   EXPECT_THAT(numbers(masked_fill(x, x > 0, odd)), ElementsAre(odd, -2));
   EXPECT_THAT(numbers(full({1}, odd, {.device = TestDevice()})), ElementsAre(odd));
+  EXPECT_THAT(numbers(addcmul(x, x, x, odd)), ElementsAre(1 + odd, -2 + 4 * odd));
+  const Tensor both = arange(2, {.device = TestDevice()});
+  EXPECT_THAT(numbers(index_add(x, 0, both, x, odd)), ElementsAre(1 + odd, -2 - 2 * odd));
+  EXPECT_THAT(numbers(arange(odd, odd + 3, {.device = TestDevice()})),
+              ElementsAre(odd, odd + 1, odd + 2));
+  EXPECT_THAT(numbers(arange(odd, odd - 3, -2, {.device = TestDevice()})),
+              ElementsAre(odd, odd - 2));
+  const int64_t least = std::numeric_limits<int64_t>::min();
+  EXPECT_THAT(numbers(arange(least, -(least + 1), -(least + 1), {.device = TestDevice()})),
+              ElementsAre(least, -1, -(least + 2)));
   x.add_(x, odd);
   EXPECT_THAT(numbers(x), ElementsAre(odd + 1, -2 * odd - 2));
   x.fill_(odd).mul_(factor);
@@ -103,6 +113,48 @@ TEST(Ops, IntegersAreExact) {
   EXPECT_THAT(numbers(eq(bytes, -1)), ElementsAre(0, 1));
   EXPECT_THAT(numbers(abs(bytes)), ElementsAre(1, 255));
   EXPECT_THAT(numbers(sign(bytes)), ElementsAre(1, 1));
+}
+
+TEST(Ops, IntegersStayIntegers) {
+  const auto numbers = [](const Tensor& x) {
+    EXPECT_EQ(x.dtype(), kLong);
+    return ValuesOf(x.to(kFloat));
+  };
+  const auto spaced = [&](double start, double end) {
+    return numbers(linspace(start, end, 5, {.dtype = kLong, .device = TestDevice()}));
+  };
+  EXPECT_THAT(spaced(0, 10), ElementsAre(0, 2, 5, 7, 10));
+  EXPECT_THAT(spaced(0, 1), ElementsAre(0, 0, 0, 0, 1));
+  EXPECT_THAT(spaced(0.9, -10.9), ElementsAre(0, -2, -5, -7, -10));
+  const Tensor x = tensor(Array::Of<int64_t>({2}, {1, 1}), TestDevice());
+  const Tensor matrix = tensor(Array::Of<int64_t>({2, 2}, {1, 2, 3, 4}), TestDevice());
+  EXPECT_THAT(numbers(addmv(x, matrix, x)), ElementsAre(4, 8));
+  EXPECT_THAT(numbers(addmv(x, matrix, x, 2, 3)), ElementsAre(11, 23));
+  EXPECT_THAT(ErrorOf(addmv(x, matrix, x, 0.5)), HasSubstr("beta is 0.5"));
+  EXPECT_THAT(ErrorOf(addmv(x, matrix, x, 1, 0.5)), HasSubstr("alpha is 0.5"));
+  EXPECT_THAT(ErrorOf(add(x, x, 0.5)), HasSubstr("alpha is 0.5"));
+  EXPECT_THAT(ErrorOf(sub(x, 1, 0.5)), HasSubstr("alpha is 0.5"));
+  EXPECT_THAT(ErrorOf(addcmul(x, x, x, 0.5)), HasSubstr("value is 0.5"));
+  EXPECT_THAT(ErrorOf(addcdiv(x, x, x, 0.5)), HasSubstr("value is 0.5"));
+  const Tensor index = arange(2, {.device = TestDevice()});
+  EXPECT_THAT(ErrorOf(index_add(x, 0, index, x, 0.5)), HasSubstr("alpha is 0.5"));
+  // Beside a float the sum is one.
+  EXPECT_THAT(ValuesOf(add(x, Make({2}, {2, 4}), 0.5)), ElementsAre(2, 3));
+}
+
+// As in both of PyTorch's directions.
+TEST(Ops, ANanIsLargerThanAllNumbers) {
+  const Tensor x = Make({3}, {3, NAN, 1});
+  EXPECT_THAT(ValuesOf(topk(x, 1, 0, false).values), ElementsAre(1));
+  EXPECT_THAT(ValuesOf(topk(x, 2, 0, false).indices.to(kFloat)), ElementsAre(2, 0));
+  EXPECT_THAT(ValuesOf(topk(x, 1).indices.to(kFloat)), ElementsAre(1));
+}
+
+TEST(Ops, LerpGivesTheEndExactly) {
+  const Tensor start = Make({1}, {1e8f}), end = Make({1}, {1});
+  EXPECT_THAT(ValuesOf(lerp(start, end, 1.0)), ElementsAre(1));
+  EXPECT_THAT(ValuesOf(lerp(start, end, 0.0)), ElementsAre(1e8f));
+  EXPECT_THAT(ValuesOf(lerp(start, end, Make({3}, {1, 0, 2}))), ElementsAre(1, 1e8f, -1e8f));
 }
 
 // PyTorch's values.
@@ -117,6 +169,11 @@ TEST(Ops, FloorDivisionOfFloatsIsExact) {
   EXPECT_EQ(divided(1, 0), INFINITY);
   EXPECT_EQ(divided(-1, 0), -INFINITY);
   EXPECT_TRUE(std::isnan(divided(0, 0)));
+  EXPECT_EQ(divided(-1, INFINITY), -1);
+  EXPECT_EQ(divided(1, -INFINITY), -1);
+  EXPECT_EQ(divided(1, INFINITY), 0);
+  EXPECT_EQ(divided(-1, -INFINITY), 0);
+  EXPECT_TRUE(std::isnan(divided(INFINITY, 2)));
 }
 
 TEST(Ops, AllcloseIsAllOfIsclose) {

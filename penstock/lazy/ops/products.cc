@@ -1,5 +1,6 @@
 // Products beyond those of contractions.cc, and distances.
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 
@@ -28,14 +29,25 @@ bool Contracted(const Tensor& x, const std::vector<int64_t>& given, ir::Axes& di
   return true;
 }
 
+// x times a factor of addmv, in x's type: as a float it would make floats of integers.
+Tensor Scaled(const Tensor& x, absl::string_view argument, double factor, SourceLocation where) {
+  if (!x.defined() || factor == 1) return x;
+  const bool is_integer =
+      !base::IsFloat(x.dtype()) && std::trunc(factor) == factor && std::abs(factor) <= 0x1p53;
+  const Scalar number = is_integer ? Scalar(static_cast<int64_t>(factor)) : Scalar(factor);
+  const std::string wrong = internal::WhyNoFactor(argument, number, x.dtype());
+  if (!wrong.empty()) return FailOp("addmv", {x}, wrong, where);
+  return mul(At(x, where), Operand(number, where));
+}
+
 }  // namespace
 
 Tensor addmv(const Tensor& x, const Tensor& matrix, const Tensor& vector, double beta, double alpha,
              SourceLocation where) {
-  const Tensor product = mul(At(mv(matrix, vector, where), where), Operand(alpha, where));
+  const Tensor product = Scaled(mv(matrix, vector, where), "alpha", alpha, where);
   if (beta == 0) return product;  // x may be NaN then
-  const Tensor offset = internal::Cast("mv", x);
-  return add(At(mul(At(offset, where), Operand(beta, where)), where), At(product, where));
+  const Tensor offset = Scaled(internal::Cast("mv", x), "beta", beta, where);
+  return add(At(offset, where), At(product, where));
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b,
