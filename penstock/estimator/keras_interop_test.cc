@@ -63,7 +63,8 @@ TEST(ModelToEstimator, ReducesTheLossAsFit) {
   ASSERT_EQ(estimator.status(), absl::OkStatus());
   ASSERT_EQ((*estimator)->Train(Batches()), absl::OkStatus());
   ASSERT_EQ(model.Fit(Batches(), {.verbose = 0}).status(), absl::OkStatus());
-  for (const auto& [name, value] : *model.GetWeights()) {
+  const base::NamedArrays expected = *model.GetWeights();
+  for (const auto& [name, value] : expected) {
     const absl::StatusOr<base::Array> ours = (*estimator)->GetVariableValue(name);
     ASSERT_EQ(ours.status(), absl::OkStatus());
     for (int64_t i = 0; i < value.num_elements(); ++i) {

@@ -214,7 +214,9 @@ TEST(Modules, MessagesOfWrongUses) {
 TEST(Modules, PaddedConvolutionsCheckTheirOptions) {
   const Tensor x = Make({1, 3, 4, 4}, std::vector<float>(48, 1));
   const auto error = [&](Sizes kernel, const nn::ConvModuleOptions& options) {
-    return ErrorOf(nn::Conv2d(3, 2, std::move(kernel), options)(x));
+    nn::Conv2d conv(3, 2, std::move(kernel), options);
+    conv->to(TestDevice());
+    return ErrorOf(conv(x));
   };
   const std::string expected = "must be one number or 2";
   EXPECT_THAT(error(3, {.padding = {1, 1, 1}, .padding_mode = "reflect"}), HasSubstr(expected));
@@ -228,19 +230,21 @@ TEST(Modules, PaddedConvolutionsCheckTheirOptions) {
 
 TEST(Modules, AttentionChecksItsMasks) {
   const nn::MultiheadAttention attention(4, 2);
+  attention->to(TestDevice());
+  const auto none = [](const Sizes& sizes, DType dtype = kFloat) {
+    return zeros(sizes, {.dtype = dtype, .device = TestDevice()});
+  };
   const Tensor q = Make({3, 2, 4}, std::vector<float>(24, 1));   // [L, N, E]
   const Tensor kv = Make({5, 2, 4}, std::vector<float>(40, 1));  // [S, N, E]
   const auto error = [&](const nn::AttentionCallOptions& options) {
     return ErrorOf(attention(q, kv, kv, options).output);
   };
-  EXPECT_THAT(error({.key_padding_mask = zeros({5, 2}, {.dtype = kBool})}),
+  EXPECT_THAT(error({.key_padding_mask = none({5, 2}, kBool)}),
               HasSubstr("key_padding_mask [2, 5]"));
-  EXPECT_THAT(error({.attn_mask = zeros({5, 3})}), HasSubstr("attn_mask [3, 5] or [4, 3, 5]"));
-  EXPECT_THAT(error({.key_padding_mask = zeros({2, 5}, {.dtype = kLong})}),
+  EXPECT_THAT(error({.attn_mask = none({5, 3})}), HasSubstr("attn_mask [3, 5] or [4, 3, 5]"));
+  EXPECT_THAT(error({.key_padding_mask = none({2, 5}, kLong)}),
               HasSubstr("bool or floating point"));
-  EXPECT_EQ(
-      error({.key_padding_mask = zeros({2, 5}, {.dtype = kBool}), .attn_mask = zeros({4, 3, 5})}),
-      "");
+  EXPECT_EQ(error({.key_padding_mask = none({2, 5}, kBool), .attn_mask = none({4, 3, 5})}), "");
 }
 
 // torch: copy.deepcopy of the given layer.

@@ -9,6 +9,7 @@
 #include "penstock/lazy/nn/init.h"
 #include "penstock/lazy/ops/build.h"
 #include "penstock/lazy/record.h"
+#include "penstock/lazy/tensor_impl.h"
 
 namespace penstock::lazy::nn {
 namespace {

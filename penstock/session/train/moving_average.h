@@ -38,7 +38,7 @@ class ExponentialMovingAverage {
   //
   // Difference from TensorFlow 1.15: there an average that is initialized in a later Run, after the
   // variable was restored or trained, begins with the variable's value of that moment; here a
-  // random initial value is drawn anew. For that value: session.Run(Assign(ema.Average(w), w)) in
+  // random initial value is drawn again. For that value: session.Run(Assign(ema.Average(w), w)) in
   // place of the average's initializer.
   Operation Apply(const Variables& variables = {},
                   SourceLocation where = SourceLocation::Current());
