@@ -1,6 +1,7 @@
 #include "penstock/io/cache/caching_file_system.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
+#include "penstock/base/clock.h"
 #include "penstock/base/status.h"
 #include "penstock/io/forwarding_file_system.h"
 #include "penstock/io/uri.h"
@@ -208,9 +210,9 @@ class CachingFileSystem : public ForwardingFileSystem {
       absl::string_view uri) override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::string name, NameOf(uri));
     PENSTOCK_ASSIGN_OR_RETURN(auto cache, cache_->Get());
-    PENSTOCK_ASSIGN_OR_RETURN(auto file, next().OpenRandomAccess(uri));
-    if (cache == nullptr) return file;
-    std::string version = VersionOf(*file);
+    if (cache == nullptr) return next().OpenRandomAccess(uri);
+    std::string version;
+    PENSTOCK_ASSIGN_OR_RETURN(auto file, OpenRandomAccess(uri, version));
     if (version.empty()) return file;
     return std::make_unique<CachedRandomAccessFile>(
         std::string(uri),
@@ -222,8 +224,8 @@ class CachingFileSystem : public ForwardingFileSystem {
     PENSTOCK_ASSIGN_OR_RETURN(auto cache, cache_->Get());
     if (cache == nullptr) return next().OpenInput(uri);
     if (const auto first = cache->Find(name, 0); first != nullptr) {
-      PENSTOCK_ASSIGN_OR_RETURN(auto file, next().OpenRandomAccess(uri));
-      std::string version = VersionOf(*file);
+      std::string version;
+      PENSTOCK_ASSIGN_OR_RETURN(auto file, OpenRandomAccess(uri, version));
       if (version == first->version()) {
         return std::make_unique<CachedInputStream>(
             std::string(uri), std::make_unique<CachedFile>(std::move(cache), name,
@@ -231,25 +233,42 @@ class CachingFileSystem : public ForwardingFileSystem {
       }
     }
     PENSTOCK_ASSIGN_OR_RETURN(auto in, next().OpenInput(uri));
-    std::string version = VersionOf(*in);
-    if (version.empty()) return in;
+    std::string version = in->version();
+    if (version.empty()) {
+      version = SizeAndTime(in->full_uri());
+      if (version.empty()) return in;
+      PENSTOCK_ASSIGN_OR_RETURN(in, next().OpenInput(uri));  // not before its size and time
+    }
     return std::make_unique<CachingInputStream>(std::move(cache), name, std::move(version),
                                                 std::move(in));
   }
 
  private:
-  // Empty if versions cannot be told apart. If the file is replaced between the two requests, its
-  // blocks are stored under the previous version, which is never requested again.
-  template <typename File>
-  std::string VersionOf(const File& file) {
-    std::string version = file.version();
-    if (!version.empty()) return version;
-    const auto info = next().Stat(file.full_uri());
-    if (!info.ok() || info->modified_unix_seconds == 0) return "";
-    return absl::StrCat(info->size, " bytes of ",
-                        static_cast<int64_t>(info->modified_unix_seconds * 1e6));
+  // Opens the file, and finds its version; empty if versions cannot be told apart.
+  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(absl::string_view uri,
+                                                                     std::string& version) {
+    PENSTOCK_ASSIGN_OR_RETURN(auto file, next().OpenRandomAccess(uri));
+    version = file->version();
+    if (!version.empty()) return file;
+    version = SizeAndTime(file->full_uri());
+    if (version.empty()) return file;
+    return next().OpenRandomAccess(uri);  // not before its size and time
   }
 
+  // The version of a file in a store that has none, or empty. It is asked for before the file is
+  // opened: if the file is replaced in between, its blocks are stored under the previous version,
+  // which is never requested again.
+  std::string SizeAndTime(absl::string_view uri) {
+    const auto info = next().Stat(uri);
+    if (!info.ok() || info->modified_unix_seconds == 0) return "";
+    const double time = info->modified_unix_seconds;
+    // In whole seconds, it does not tell apart what was written within one.
+    const bool is_whole = std::floor(time) == time;
+    if (is_whole && base::Clock::Real()->UnixSeconds() - time < kDistinctSeconds) return "";
+    return absl::StrCat(info->size, " bytes of ", static_cast<int64_t>(time * 1e6));
+  }
+
+  static constexpr double kDistinctSeconds = 60;  // also if the clocks differ a little
   const std::shared_ptr<SharedDiskCache> cache_;
 };
 

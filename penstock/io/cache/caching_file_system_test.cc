@@ -1,5 +1,6 @@
 #include "penstock/io/cache/caching_file_system.h"
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -242,6 +243,53 @@ TEST(CachedFiles, WithoutVersionsAreDistinguishedBySizeAndTime) {
       ASSERT_OK_AND_ASSIGN(const std::string read, ReadFile(*fs, "memory://x"));
       EXPECT_EQ(read, text);
     }
+  }
+}
+
+// Replaces the file after it was opened for the first time, and has times in whole seconds if
+// `whole_seconds`.
+class ReplacesAfterOpening : public ForwardingFileSystem {
+ public:
+  ReplacesAfterOpening(std::shared_ptr<FileSystem> fs, std::string text, bool whole_seconds)
+      : ForwardingFileSystem(std::move(fs)),
+        text_(std::move(text)),
+        whole_seconds_(whole_seconds) {}
+  absl::StatusOr<std::unique_ptr<InputStream>> OpenInput(absl::string_view uri) override {
+    auto in = next().OpenInput(uri);
+    if (!std::exchange(opened_, true)) {
+      EXPECT_OK(WriteFile(next(), uri, text_));
+    }
+    return in;
+  }
+  absl::StatusOr<FileInfo> Stat(absl::string_view uri) override {
+    auto info = next().Stat(uri);
+    if (info.ok() && whole_seconds_) {
+      info->modified_unix_seconds = std::floor(base::Clock::Real()->UnixSeconds());
+    }
+    return info;
+  }
+
+ private:
+  const std::string text_;
+  const bool whole_seconds_;
+  bool opened_ = false;
+};
+
+TEST(CachedFiles, WithoutVersionsMayBeReplacedWhileTheyAreOpened) {
+  for (const bool whole_seconds : {false, true}) {
+    SCOPED_TRACE(whole_seconds);
+    const auto memory = MakeMemoryFileSystem();
+    ASSERT_OK(WriteFile(*memory, "memory://x", "one"));
+    const auto fs =
+        WithDiskCache(std::make_shared<ReplacesAfterOpening>(memory, "two", whole_seconds),
+                      {.folder = NewFolder()});
+    ASSERT_OK(ReadFile(*fs, "memory://x").status());
+    ASSERT_OK_AND_ASSIGN(const std::string second, ReadFile(*fs, "memory://x"));
+    EXPECT_EQ(second, "two");
+    if (!whole_seconds) continue;
+    ASSERT_OK(WriteFile(*memory, "memory://x", "six"));  // of the same size, within a second
+    ASSERT_OK_AND_ASSIGN(const std::string third, ReadFile(*fs, "memory://x"));
+    EXPECT_EQ(third, "six");
   }
 }
 

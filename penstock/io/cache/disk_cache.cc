@@ -263,6 +263,10 @@ absl::StatusOr<std::unique_ptr<DiskCache>> DiskCache::Open(DiskCacheOptions opti
     return absl::FailedPreconditionError(
         absl::StrCat("'", lock, "' is ", NameOfFileType(info.st_mode)));
   }
+  if (info.st_size != 0 && info.st_size != sizeof(int64_t)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "'", lock, "' is not a file of the cache; give the cache a folder of its own"));
+  }
   return cache;
 }
 

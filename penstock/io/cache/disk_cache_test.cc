@@ -292,6 +292,15 @@ TEST_F(DiskCaches, IsThreadSafe) {
   EXPECT_LE(BytesInFolder(), 8 * kBlock);
 }
 
+TEST_F(DiskCaches, DoesNotWriteIntoAFileOfAnotherProgram) {
+  const std::string folder = absl::StrCat(::testing::TempDir(), "/foreign_lock_", ::getpid());
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/lock") << "a user's file";
+  const auto cache = DiskCache::Open({.folder = folder, .max_bytes = 1 << 20});
+  EXPECT_EQ(cache.status().code(), absl::StatusCode::kFailedPrecondition) << cache.status();
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(DiskCaches, ReportsWhyItCannotBeOpened) {
   std::ofstream(folder_) << "a file";
   EXPECT_THAT(DiskCache::Open({.folder = folder_ + "/x"}),
