@@ -212,7 +212,7 @@ class CachingFileSystem : public ForwardingFileSystem {
     PENSTOCK_ASSIGN_OR_RETURN(auto cache, cache_->Get());
     if (cache == nullptr) return next().OpenRandomAccess(uri);
     std::string version;
-    PENSTOCK_ASSIGN_OR_RETURN(auto file, OpenRandomAccess(uri, version));
+    PENSTOCK_ASSIGN_OR_RETURN(auto file, Open(&FileSystem::OpenRandomAccess, uri, version));
     if (version.empty()) return file;
     return std::make_unique<CachedRandomAccessFile>(
         std::string(uri),
@@ -225,34 +225,32 @@ class CachingFileSystem : public ForwardingFileSystem {
     if (cache == nullptr) return next().OpenInput(uri);
     if (const auto first = cache->Find(name, 0); first != nullptr) {
       std::string version;
-      PENSTOCK_ASSIGN_OR_RETURN(auto file, OpenRandomAccess(uri, version));
+      PENSTOCK_ASSIGN_OR_RETURN(auto file, Open(&FileSystem::OpenRandomAccess, uri, version));
       if (version == first->version()) {
         return std::make_unique<CachedInputStream>(
             std::string(uri), std::make_unique<CachedFile>(std::move(cache), name,
                                                            std::move(version), std::move(file)));
       }
     }
-    PENSTOCK_ASSIGN_OR_RETURN(auto in, next().OpenInput(uri));
-    std::string version = in->version();
-    if (version.empty()) {
-      version = SizeAndTime(in->full_uri());
-      if (version.empty()) return in;
-      PENSTOCK_ASSIGN_OR_RETURN(in, next().OpenInput(uri));  // not before its size and time
-    }
+    std::string version;
+    PENSTOCK_ASSIGN_OR_RETURN(auto in, Open(&FileSystem::OpenInput, uri, version));
+    if (version.empty()) return in;
     return std::make_unique<CachingInputStream>(std::move(cache), name, std::move(version),
                                                 std::move(in));
   }
 
  private:
   // Opens the file, and finds its version; empty if versions cannot be told apart.
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> OpenRandomAccess(absl::string_view uri,
-                                                                     std::string& version) {
-    PENSTOCK_ASSIGN_OR_RETURN(auto file, next().OpenRandomAccess(uri));
+  template <typename File>
+  absl::StatusOr<std::unique_ptr<File>> Open(
+      absl::StatusOr<std::unique_ptr<File>> (FileSystem::*open)(absl::string_view),
+      absl::string_view uri, std::string& version) {
+    PENSTOCK_ASSIGN_OR_RETURN(auto file, (next().*open)(uri));
     version = file->version();
     if (!version.empty()) return file;
     version = SizeAndTime(file->full_uri());
     if (version.empty()) return file;
-    return next().OpenRandomAccess(uri);  // not before its size and time
+    return (next().*open)(uri);  // not before its size and time
   }
 
   // The version of a file in a store that has none, or empty. It is asked for before the file is
