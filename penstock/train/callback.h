@@ -114,7 +114,7 @@ class TrainingContext {
   // Same as Interrupt, when the state was saved because of draining(): Fit then waits for the devices and
   // resumes, if FitOptions::max_preemptions allows, and otherwise returns with `reason`.
   virtual bool InterruptSaved(std::string reason) { return Interrupt(std::move(reason)); }
-  // Whether this run goes on with an earlier one of the same Fit, whose devices were lost.
+  // Whether this run resumes its Fit after the devices were lost.
   virtual bool recovers() const { return false; }
   // The whole state by name, as of the last completed step; blocks on the devices. Names under
   // "run/" are the callbacks' arrays (SaveArrays) and the history.

@@ -14,7 +14,7 @@ struct FitArguments {
   const data::Dataset& dataset;                    // batches
   const std::optional<data::Dataset>& validation;  // batches, at most validation_steps
   const FitOptions& options;
-  bool recovers = false;  // the same Fit runs again, after its devices were lost
+  bool recovers = false;  // this run resumes its Fit after the devices were lost
 
   // Whether one iterator is read over all epochs, instead of one pass per epoch.
   bool endless() const { return options.steps_per_epoch > 0; }
