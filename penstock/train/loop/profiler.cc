@@ -88,8 +88,10 @@ void Profiler::Executed(absl::string_view program, const InFlight::Execution& ex
   double began = dispatched;
   for (size_t r = 0; r < device_tracks_.size(); ++r) {
     const auto& timer = r == 0 ? execution.timer : execution.other_timers[r - 1];
-    // The report may arrive a moment before the timer is stopped.
-    const double noted = timer->finished(), finished = noted >= 0 ? noted : now;
+    // The report may arrive a moment before the timer is stopped, and the timer of the execution
+    // before it may have been stopped late: executions of a device end in their order.
+    const double noted = timer->finished(),
+                 finished = std::max(noted >= 0 ? noted : now, finished_[r]);
     const double begin = std::min(std::max(finished_[r], dispatched), finished);
     trace_.Add(device_tracks_[r], name, begin, finished, argument);
     finished_[r] = finished;
