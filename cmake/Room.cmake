@@ -138,8 +138,8 @@ function(penstock_room)
   if(NOT tests)
     add_custom_target(${ROOM_NAME}_tests)
   else()
-    penstock_test_program(${ROOM_NAME}_tests ${tests} ${PROJECT_SOURCE_DIR}/tests/room_tests_main.cc)
-    target_link_libraries(${ROOM_NAME}_tests PRIVATE ${test_libraries} GTest::gtest)
+    penstock_test_program(${ROOM_NAME}_tests ${tests})
+    target_link_libraries(${ROOM_NAME}_tests PRIVATE ${test_libraries} penstock_test_main)
     penstock_unity_of_tests(${ROOM_NAME}_tests)
     set(arguments)
     if(ROOM_TESTS_COMPILE_FAST)
@@ -185,6 +185,13 @@ if(PENSTOCK_TESTS)
     <sstream> <string> <thread> <variant> <vector> <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h>
     <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>
     ${PENSTOCK_JSON_HEADER})
+endif()
+
+# The main program of all tests.
+if(PENSTOCK_TESTS)
+  add_library(penstock_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/test_main.cc)
+  target_include_directories(penstock_test_main PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(penstock_test_main PUBLIC GTest::gtest PRIVATE penstock_test_options)
 endif()
 
 # A library that only test programs link can use their precompiled header if it is compiled like a program.
@@ -262,11 +269,16 @@ function(penstock_add_test name label)
     ENVIRONMENT "PENSTOCK_COMPILE_CACHE=${programs};TSAN_OPTIONS=die_after_fork=0:suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp:ignore_noninstrumented_modules=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
 endfunction()
 
-# One GoogleTest program that is one ctest entry.
+# One GoogleTest program that is one ctest entry. COMPILE_FAST: as TESTS_COMPILE_FAST of a room.
 function(penstock_test name label source)
+  cmake_parse_arguments(TEST "COMPILE_FAST" "" "" ${ARGN})
   penstock_test_program(${name} ${source})
-  target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest_main)
-  penstock_add_test(${name} ${label} ${name})
+  target_link_libraries(${name} PRIVATE ${TEST_UNPARSED_ARGUMENTS} penstock_test_main)
+  set(arguments)
+  if(TEST_COMPILE_FAST)
+    set(arguments --compile-fast)
+  endif()
+  penstock_add_test(${name} ${label} ${name} ${arguments})
 endfunction()
 
 # Lets a test's system calls fail (penstock/io/testing/system_call_faults.h): the linker gives the program's own code

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "penstock/base/testing/sanitized.h"
 #include "penstock/io/local/local_file_system.h"
 #include "penstock/io/memory/memory_file_system.h"
 #include "penstock/io/uri.h"
@@ -336,8 +337,8 @@ TEST(Checkpoint, RoundTripsEveryAcceptedState) {
   };
   CheckpointManager manager = place.Manager();
   ASSERT_TRUE(manager.Save(MakeCheckpoint(1)).ok());
-  std::vector<std::string> states = {lists(60, numbers("1", 280'000)),
-                                     lists(1, numbers("1e15", 900'000))};
+  std::vector<std::string> states = {lists(60, numbers("1", base::FewerIfSanitized(280'000))),
+                                     lists(1, numbers("1e15", base::FewerIfSanitized(900'000)))};
   for (int depth = 60; depth < 68; ++depth) states.push_back(lists(depth, ""));
   int accepted = 0;
   for (const std::string& state : states) {

@@ -17,7 +17,8 @@ sys.modules["tensorflow"] = None  # Keras would import it, to recognize its obje
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["XLA_FLAGS"] = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+os.environ["XLA_FLAGS"] = ("--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+                           "--xla_cpu_use_fusion_emitters=false")
 
 import keras
 import numpy as np

@@ -40,6 +40,7 @@
 #include "penstock/nn/regularizers.h"
 #include "penstock/nn/schedules.h"
 
+#include "tests/compile_fast.h"
 #include "tests/parity/kinds.h"
 #include "tests/python.h"
 
@@ -329,8 +330,7 @@ absl::StatusOr<std::vector<Row>> ExpectedRows(const std::string& folder) {
 
 int Main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  // Hundreds of programs run once each, so optimize for compile time.
-  ::setenv("XLA_FLAGS", "--xla_backend_optimization_level=0", /*overwrite=*/0);
+  ::setenv("XLA_FLAGS", kCompileFast, /*overwrite=*/0);
   const TemporaryFolder folder;
   const char* const given = std::getenv("PENSTOCK_PARITY_EXPECTED");
   const absl::StatusOr<std::vector<Row>> rows =

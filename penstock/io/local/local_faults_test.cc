@@ -25,6 +25,7 @@
 
 #include "penstock/base/clock.h"
 #include "penstock/base/random.h"
+#include "penstock/base/testing/sanitized.h"
 #include "penstock/io/cache/caching_file_system.h"
 #include "penstock/io/glob.h"
 #include "penstock/io/local/local_file_system.h"
@@ -167,9 +168,9 @@ class LocalFaults : public testing::Test {
     int64_t cells = 0;
     for (const auto& [call, count] : made) {
       for (int number = 0; number < std::min(count, c.kind == Case::kCached ? 3 : 5); ++number) {
-        for (const int error : number > 0               ? SomeErrors()
-                               : c.kind == Case::kReads ? AllErrors()
-                                                        : ManyErrors()) {
+        for (const int error : number > 0 || base::kSanitized ? SomeErrors()
+                               : c.kind == Case::kReads       ? AllErrors()
+                                                              : ManyErrors()) {
           for (const bool persistent : {false, true}) {
             // A persistent EINTR or a lock that is never released would block forever, or for a
             // second.

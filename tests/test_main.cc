@@ -1,4 +1,4 @@
-// The tests of a room are one program: `data_tests --file map_test` runs only those of map_test.cc,
+// The main program of tests. Those of a room are one: `data_tests --file map_test` runs only those of map_test.cc,
 // as ctest's data_map_test does. --report NAME: the name of the report, if not <room>_<file>. With
 // --compile-fast, XLA optimizes less on the CPU, unless XLA_FLAGS says otherwise.
 #include <algorithm>
@@ -9,11 +9,13 @@
 
 #include "gtest/gtest.h"
 
+#include "tests/compile_fast.h"
+
 namespace {
 
 constexpr char kFile[] = "--file";
 constexpr char kReport[] = "--report";
-constexpr char kCompileFast[] = "--compile-fast";
+constexpr char kCompileFastOption[] = "--compile-fast";
 
 // GoogleTest filter for the tests of `file`, identified by their source location: a test of another
 // file that is instantiated in this one does not count.
@@ -36,9 +38,9 @@ std::string FilterOf(const std::string& file) {
 int main(int argc, char** argv) {
   std::string file;
   if (argc > 2 && std::string(argv[1]) == kFile) file = argv[2];
-  if (std::find(argv, argv + argc, std::string(kCompileFast)) != argv + argc &&
+  if (std::find(argv, argv + argc, std::string(kCompileFastOption)) != argv + argc &&
       std::getenv("PENSTOCK_TEST_DEVICE") == nullptr) {
-    ::setenv("XLA_FLAGS", "--xla_backend_optimization_level=0", /*overwrite=*/0);
+    ::setenv("XLA_FLAGS", penstock::tests::kCompileFast, /*overwrite=*/0);
   }
   // Several processes of one program may write reports to the same folder: each gets its own file
   // name. GoogleTest has read the environment before main.
