@@ -5,6 +5,7 @@
 #include "penstock/nn/activations.h"
 #include "penstock/nn/config.h"
 #include "penstock/nn/layers/layer_table.h"
+#include "penstock/nn/typed_options.h"
 
 namespace penstock::nn {
 namespace {
@@ -60,8 +61,7 @@ struct LeakyReLULayer : LayerOf<LeakyReLUOptions> {
       return ctx.Fail(
           absl::StrCat("negative_slope must not be below 0, got ", options_.negative_slope));
     }
-    return Activate(absl::StrCat("leaky_relu(", options_.negative_slope, ")"),
-                    OnlyInput(ctx, inputs));
+    return Activate(activations::LeakyRelu(options_.negative_slope), OnlyInput(ctx, inputs));
   }
 };
 
@@ -98,7 +98,7 @@ struct ELULayer : LayerOf<ELUOptions> {
   bool supports_masking() const override { return true; }
   void Fields(Config& config) override { config("alpha", options_.alpha); }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
-    return Activate(absl::StrCat("elu(", options_.alpha, ")"), OnlyInput(ctx, inputs));
+    return Activate(activations::Elu(options_.alpha), OnlyInput(ctx, inputs));
   }
 };
 

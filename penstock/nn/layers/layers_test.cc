@@ -25,6 +25,26 @@ using ::testing::Pointwise;
 
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
+// absl::StrCat writes six digits of a number, and float32 has more.
+TEST(Layers, UseAllDigitsOfTheirOptions) {
+  constexpr double kNumber = 1.2345678;
+  const std::pair<Layer, double> rows[] = {{LeakyReLU({.negative_slope = kNumber}), -1},
+                                           {ELU({.alpha = kNumber}), -100}};
+  for (const auto& [layer, x] : rows) {
+    SCOPED_TRACE(layer.class_name());
+    const Symbol in = Input({.shape = {1}});
+    const Network network({in}, {layer(in)});
+    ASSERT_TRUE(network.status().ok()) << network.status();
+    ir::Graph graph("digits");
+    const auto result =
+        network.Apply({.graph = &graph}, {}, {ir::Splat(graph, {DType::kF32, {1, 1}}, x)});
+    graph.SetResults({result.outputs[0]});
+    const auto got = ir::testing::Run(graph, {});
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_THAT(Doubles((*got)[0]), ElementsAre(DoubleNear(-kNumber, 2e-7)));
+  }
+}
+
 // A training step of batch normalization: y, its gradients with respect to x, gamma, and beta for
 // the given cotangent, and the new averages.
 void AddTraining(ir::Graph& graph, const Layer& layer, const Shape& shape, bool masked) {

@@ -8,6 +8,7 @@
 #include "penstock/nn/config.h"
 #include "penstock/nn/layers/layer_table.h"
 #include "penstock/nn/layers/spatial_input.h"
+#include "penstock/nn/typed_options.h"
 
 namespace penstock::nn {
 namespace {
@@ -166,7 +167,7 @@ struct ActivityRegularizationLayer : LayerOf<ActivityRegularizationOptions> {
   void Fields(Config& config) override { config("l1", options_.l1)("l2", options_.l2); }
   Outputs Call(CallContext& ctx, const Values& inputs) const override {
     const Value x = OnlyInput(ctx, inputs);
-    ctx.RegularizeActivity(absl::StrCat("l1_l2(", options_.l1, ", ", options_.l2, ")"), x);
+    ctx.RegularizeActivity(regularizers::L1L2(options_.l1, options_.l2), x);
     return x;
   }
 };
