@@ -35,9 +35,11 @@ class NetworkValues {
     wanted_.insert(name);
   }
 
-  absl::StatusOr<Array> Take(const std::string& name, uint64_t seed) {
+  // `any`: a value of another seed, if not given away yet, will do. Without the graph's seed, each
+  // variable comes with a seed of its own, and each would have the whole network computed.
+  absl::StatusOr<Array> Take(const std::string& name, uint64_t seed, bool any) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (seed != seed_ || !values_.contains(name)) {
+    if ((seed != seed_ && !any) || !values_.contains(name)) {
       PENSTOCK_ASSIGN_OR_RETURN(const base::NamedArrays values, network_.Initialize(seed));
       seed_ = seed;
       values_.clear();
@@ -68,23 +70,25 @@ class NetworkValueSource final : public HostInputSource {
       : values_(std::move(values)), name_(std::move(name)), graph_seed_(graph_seed) {}
 
   absl::StatusOr<std::unique_ptr<HostInput>> Open(uint64_t seed) override {
-    return std::make_unique<Input>(values_, name_, graph_seed_.value_or(seed));
+    return std::make_unique<Input>(values_, name_, graph_seed_.value_or(seed),
+                                   /*any=*/!graph_seed_.has_value());
   }
 
  private:
   struct Input final : HostInput {
-    Input(std::shared_ptr<NetworkValues> v, std::string n, uint64_t s)
-        : values(std::move(v)), name(std::move(n)), seed(s) {}
+    Input(std::shared_ptr<NetworkValues> v, std::string n, uint64_t s, bool a)
+        : values(std::move(v)), name(std::move(n)), seed(s), any(a) {}
     absl::StatusOr<std::vector<Array>> Next() override {
       // Another Run of the initializer draws other numbers.
       const uint64_t own = runs == 0 ? seed : base::MixSeeds(seed, runs);
       ++runs;
-      PENSTOCK_ASSIGN_OR_RETURN(Array value, values->Take(name, own));
+      PENSTOCK_ASSIGN_OR_RETURN(Array value, values->Take(name, own, any));
       return std::vector<Array>{std::move(value)};
     }
     const std::shared_ptr<NetworkValues> values;
     const std::string name;
     const uint64_t seed;
+    const bool any;
     uint64_t runs = 0;
   };
 

@@ -36,6 +36,16 @@ class LayersTest : public testing::Test {
   Graph::DefaultScope scope_ = graph_.AsDefault();
 };
 
+TEST_F(LayersTest, WithoutASeedEachRunOfTheInitializersDrawsOtherValues) {
+  const Tensor x = Placeholder(DType::kF32, {-1, 4}, "x");
+  Dense(x, 3, {.name = "dense"});
+  Session session = Open(), other = Open();
+  const Array first = *session.GetVariableValue("dense/kernel");
+  EXPECT_FALSE(BitwiseEqual(first, *other.GetVariableValue("dense/kernel")));
+  ASSERT_EQ(session.Run(GlobalVariablesInitializer()), absl::OkStatus());
+  EXPECT_FALSE(BitwiseEqual(first, *session.GetVariableValue("dense/kernel")));
+}
+
 TEST_F(LayersTest, DenseComputesWithItsVariables) {
   const Tensor x = Placeholder(DType::kF32, {-1, 2}, "x");
   const Tensor y = Dense(x, 3, {.activation = "relu"});

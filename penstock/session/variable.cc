@@ -502,7 +502,20 @@ Variable GetVariable(absl::string_view name, const Shape& shape, DType dtype,
 
 Variable GetGlobalStep() {
   const Variables steps = GetCollectionVariables(graph_keys::kGlobalStep);
-  return steps.empty() ? Variable() : steps[0];
+  if (!steps.empty()) return steps[0];
+  // As in TensorFlow, a variable of that name is the global step without being in the collection.
+  Graph* const graph = Graph::Default();
+  const auto* const table = graph == nullptr ? nullptr : graph->FindExtension<VariableTable>();
+  if (table == nullptr) return Variable();
+  const auto named = table->by_name.find("global_step");
+  if (named == table->by_name.end()) return Variable();
+  const VariableDef& step = *named->second;
+  if (base::IsInteger(step.dtype) && step.shape.rank() == 0) return Variable(&step);
+  graph->Fail(absl::InvalidArgumentError(absl::StrCat(
+                  "the variable 'global_step' is ", base::DTypeName(step.dtype),
+                  step.shape.ToString(), ", but a global step is an integer without axes")),
+              "GetGlobalStep", step.where);
+  return Variable();
 }
 
 Variable GetOrCreateGlobalStep() {

@@ -181,7 +181,8 @@ Operation VariablesInitializer(const Variables& variables, absl::string_view nam
 // Names of the variables that have no value yet: a string tensor in TensorFlow, here a method of
 // Session (UninitializedVariables).
 
-// tf.train.get_or_create_global_step(): an int64 variable that Minimize increments.
+// tf.train.get_or_create_global_step(): the variable of the collection GLOBAL_STEP, else the integer
+// variable without axes that is named "global_step", else a new one of int64.
 Variable GetOrCreateGlobalStep();
 Variable GetGlobalStep();  // invalid if there is none
 

@@ -34,6 +34,20 @@ class VariableTest : public testing::Test {
   Session session_{"", {.client = runtime::TestClient(1)}};
 };
 
+TEST_F(VariableTest, TheVariableNamedGlobalStepIsTheGlobalStep) {
+  EXPECT_FALSE(GetGlobalStep().valid());
+  const Variable step(Array::Scalar<int32_t>(0), "global_step", {.trainable = false});
+  EXPECT_EQ(GetGlobalStep(), step);
+  EXPECT_EQ(GetOrCreateGlobalStep(), step);
+  EXPECT_EQ(GlobalVariables(), Variables{step});
+}
+
+TEST_F(VariableTest, AGlobalStepIsAnIntegerWithoutAxes) {
+  const Variable wrong(Array::Scalar(0.0f), "global_step");
+  EXPECT_FALSE(GetGlobalStep().valid());
+  EXPECT_THAT(Error(), HasSubstr("'global_step' is float32"));
+}
+
 // The names are those of TensorFlow 1.15.
 TEST_F(VariableTest, NamesVariablesAsTensorFlowDoes) {
   const Array zero = Array::Scalar(0.0f);

@@ -8,6 +8,7 @@
 
 #include "penstock/session/body.h"
 #include "penstock/session/lowering.h"
+#include "penstock/session/variable_table.h"
 
 namespace penstock::session::train {
 
@@ -129,10 +130,12 @@ Operation ExponentialMovingAverage::Apply(const Variables& variables, SourceLoca
     if (!average.valid()) {
       const ControlDependencies none(std::nullopt);
       const BodyScope top_level(graph, nullptr);
+      // As in TensorFlow, a variable scope in which Apply is called is part of the name.
+      const std::string within = graph->Extension<VariableTable>().ScopePrefix();
       const NameScope top("");
-      average =
-          Variable(variable.initial_value(), absl::StrCat(variable.def()->name, "/", state_->name),
-                   {.trainable = false}, where);
+      average = Variable(variable.initial_value(),
+                         absl::StrCat(within, variable.def()->name, "/", state_->name),
+                         {.trainable = false}, where);
     }
     if (!average.valid()) return Operation();
     averages.shadows.push_back(average.def());

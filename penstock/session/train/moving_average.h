@@ -33,8 +33,8 @@ class ExponentialMovingAverage {
 
   // The operation that updates the averages of the variables (empty: all trainable ones), in the
   // order in which control dependencies put it. The first call for a variable makes its average, a
-  // non-trainable variable "<variable>/<name>" that begins with the variable's initial value. That
-  // is the variable's value if both are initialized in one Run (GlobalVariablesInitializer).
+  // non-trainable variable "<variable>/<name>", within the variable scope in which Apply is called,
+  // that begins with the variable's initial value. That is the variable's value if both are initialized in one Run (GlobalVariablesInitializer).
   //
   // Difference from TensorFlow 1.15: there an average that is initialized in a later Run, after the
   // variable was restored or trained, begins with the variable's value of that moment; here a

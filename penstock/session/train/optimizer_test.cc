@@ -78,6 +78,18 @@ TEST_F(OptimizerTest, SlotsAreInTheVariableScopeOfTheCall) {
   EXPECT_THAT(names, testing::IsSupersetOf({"b/w/Momentum", "w/Adam", "w/Adam_1"}));
 }
 
+TEST_F(OptimizerTest, MovingAveragesAreInTheVariableScopeOfTheCall) {
+  const Variable w(Array::Of<float>({1}, {1}), "w");
+  ExponentialMovingAverage average(0.75);
+  {
+    const VariableScope scope("b");
+    average.Apply({w});
+  }
+  ASSERT_EQ(graph_.status(), absl::OkStatus());
+  EXPECT_EQ(average.Average(w).name(), "b/w/ExponentialMovingAverage:0");
+  EXPECT_EQ(average.VariablesToRestore().at("b/w/ExponentialMovingAverage"), w);
+}
+
 TEST_F(OptimizerTest, SlotsHaveTensorFlowsNames) {
   const Variable w(Array::Of<float>({2}, {1, 2}), "w");
   const Tensor loss = HalfSquares(w, Constant({3.0, 3.0}));
