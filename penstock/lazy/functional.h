@@ -176,7 +176,8 @@ Tensor softmin(const Tensor& x, int64_t dim, SourceLocation where = SourceLocati
 // ---- Random ----
 Tensor dropout(const Tensor& x, double p = 0.5, bool training = true,
                SourceLocation where = SourceLocation::Current());
-// Whole channels: x is [N, C] or [N, C, ...].
+// Whole channels: x is [N, C, ...]; as in PyTorch, dropout1d takes [C, L] and dropout3d [C, D, H, W]
+// without a batch.
 Tensor dropout1d(const Tensor& x, double p = 0.5, bool training = true,
                  SourceLocation where = SourceLocation::Current());
 Tensor dropout2d(const Tensor& x, double p = 0.5, bool training = true,

@@ -35,10 +35,11 @@ Tensor Drop(absl::string_view name, const Tensor& x, double p, bool training, in
   });
 }
 
+// An x of `unbatched` dims is [C, ...].
 Tensor DropChannels(absl::string_view name, const Tensor& x, double p, bool training,
-                    SourceLocation where) {
+                    int64_t unbatched, SourceLocation where) {
   if (x.defined() && x.dim() < 2) return FailOp(name, {x}, "expects [N, C, ...]", where);
-  return Drop(name, x, p, training, 2, where);
+  return Drop(name, x, p, training, x.defined() && x.dim() == unbatched ? 1 : 2, where);
 }
 
 // Of a row that is masked wholly it is 0, and so is its gradient (PyTorch since 2.5).
@@ -80,14 +81,14 @@ Tensor dropout(const Tensor& x, double p, bool training, SourceLocation where) {
   return Drop("dropout", x, p, training, x.dim(), where);
 }
 Tensor dropout1d(const Tensor& x, double p, bool training, SourceLocation where) {
-  return DropChannels("dropout1d", x, p, training, where);
+  return DropChannels("dropout1d", x, p, training, 2, where);
 }
 Tensor dropout2d(const Tensor& x, double p, bool training, SourceLocation where) {
-  return DropChannels("dropout2d", x, p, training, where);
+  return DropChannels("dropout2d", x, p, training, 0, where);
 }
 
 Tensor dropout3d(const Tensor& x, double p, bool training, SourceLocation where) {
-  return DropChannels("dropout3d", x, p, training, where);
+  return DropChannels("dropout3d", x, p, training, 4, where);
 }
 
 Tensor gumbel_softmax(const Tensor& logits, double tau, bool hard, int64_t dim,

@@ -25,6 +25,28 @@ using ::testing::HasSubstr;
 
 Tensor Ones(const Sizes& size) { return ones(size, {.device = TestDevice()}); }
 
+TEST(Functional, CosineSimilarityBroadcastsBeforeItReduces) {
+  const Tensor ones_of_row = Make({3}, {1, 1, 1}), ones_of_rows = Make({2, 3}, {1, 1, 1, 1, 1, 1});
+  EXPECT_NEAR(ValuesOf(F::cosine_similarity(Make({1, 1}, {1}), ones_of_rows))[0], 1, 1e-6);
+  const Tensor y = F::cosine_similarity(ones_of_row, ones_of_rows);
+  ASSERT_EQ(y.sizes(), Shape{2});
+  for (const float v : ValuesOf(y)) EXPECT_NEAR(v, 1, 1e-6);
+}
+
+TEST(Functional, DropoutOfChannelsWithoutABatch) {
+  manual_seed(7);
+  const std::vector<float> ones(400, 1);
+  for (const Tensor& y :
+       {F::dropout1d(Make({50, 8}, ones)), F::dropout3d(Make({50, 2, 2, 2}, ones))}) {
+    const std::vector<float> values = ValuesOf(y);
+    ASSERT_EQ(values.size(), 400u);
+    EXPECT_GT(std::count(values.begin(), values.end(), 0.0f), 0);
+    for (size_t i = 0; i < values.size(); i += 8) {
+      EXPECT_EQ(std::count(values.begin() + i, values.begin() + i + 8, values[i]), 8);
+    }
+  }
+}
+
 TEST(Functional, MessagesOfLayers) {
   const Tensor x = Ones({2, 4, 6, 6}), w = Ones({8, 4, 3, 3});
   EXPECT_THAT(ErrorOf(F::linear(Ones({2, 3}), Ones({5, 4}))),

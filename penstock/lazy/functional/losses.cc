@@ -300,8 +300,13 @@ Tensor kl_div(const Tensor& input, const Tensor& wanted, absl::string_view reduc
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t dim, double eps,
                          SourceLocation where) {
-  const Tensor x = lazy::internal::Cast("cosine_similarity", a),
-               y = lazy::internal::Cast("cosine_similarity", b);
+  Tensor x = lazy::internal::Cast("cosine_similarity", a),
+         y = lazy::internal::Cast("cosine_similarity", b);
+  if (x.defined() && y.defined() && x.sizes() != y.sizes()) {  // `dim` is one of the common shape
+    const Tensors both = broadcast_tensors({x, y}, where);
+    x = both[0];
+    y = both[1];
+  }
   const Tensor product = sum(mul(Operand(x, where), Operand(y, where)), dim, false, where);
   const auto size = [&](const Tensor& v) {
     return clamp_min(norm(v, 2, dim, false, where), eps, where);

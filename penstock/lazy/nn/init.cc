@@ -127,8 +127,8 @@ const Tensor& trunc_normal_(const Tensor& x, double mean, double std, double a, 
 
 const Tensor& constant_(const Tensor& x, double value) {
   return Set("constant_", x, [&](const Shape& shape) {
-    Array values = Array::Uninitialized(DType::kF32, shape);
-    std::fill_n(values.mutable_data<float>(), shape.num_elements(), static_cast<float>(value));
+    Array values = Array::Uninitialized(DType::kF64, shape);  // exact for float64, too
+    std::fill_n(values.mutable_data<double>(), shape.num_elements(), value);
     return values;
   });
 }

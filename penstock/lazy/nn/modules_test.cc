@@ -293,6 +293,12 @@ Range RangeOf(const Tensor& x) {
   return range;
 }
 
+TEST(Modules, ConstantsAreExactInFloat64) {
+  const Tensor wide = zeros(1, {.dtype = kDouble, .device = TestDevice()});
+  ASSERT_TRUE(xm::mark_step().ok());
+  EXPECT_EQ(nn::init::constant_(wide, 0.1).item<double>().value(), 0.1);
+}
+
 TEST(Modules, InitialValuesHavePyTorchsDistributions) {
   manual_seed(2);
   const nn::Linear linear(400, 100);

@@ -73,6 +73,12 @@ Tensor ApplyBasic(Tensor x, const Indices& indices, Advanced& advanced, SourceLo
     } else {
       const Tensor& tensor = std::get<Tensor>(v);
       if (!IsIndexTensor("index", x, tensor, where)) return Tensor();
+      if (tensor.dtype() == DType::kU8) {  // PyTorch's masks before there was bool
+        return FailOp("index", {x, tensor},
+                      "a uint8 index is a mask in PyTorch, whose result's shape depends on values; "
+                      "use where() or masked_fill(), or to(kLong) for indices",
+                      where);
+      }
       advanced.dims.push_back(dim++);
       advanced.indices.push_back(tensor);
     }
@@ -149,6 +155,11 @@ Tensor Scattered(absl::string_view name, const Tensor& x, int64_t dim, const Ten
   if (x.dim() == 0) return FailOp(name, inputs, "expects one dim or more", where);
   if (index.defined() && index.dim() != x.dim()) {
     return FailOp(name, inputs, "the index must have as many dims as the tensor", where);
+  }
+  for (int64_t i = 0; index.numel() > 0 && i < x.dim(); ++i) {
+    if (i == dim || index.size(i) <= x.size(i)) continue;
+    return FailOp(name, inputs, "the index must be no larger than the tensor except along dim",
+                  where);
   }
   if (!number && src.defined()) {
     bool fits = src.dim() == index.dim();
@@ -257,9 +268,12 @@ Tensor index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
   if (!ResolveDim("index_add", x, dim, where) || !IsIndexTensor("index_add", x, index, where)) {
     return Tensor();
   }
-  if (index.dim() != 1 || source.dim() != x.dim() || source.size(dim) != index.numel()) {
+  bool fits = index.dim() == 1 && x.dim() > 0 && source.dim() == x.dim() &&
+              source.size(dim) == index.numel();
+  for (int64_t i = 0; fits && i < x.dim(); ++i) fits = i == dim || source.size(i) == x.size(i);
+  if (!fits) {
     return FailOp("index_add", {x, index, source},
-                  "expects a vector index, and a source with the tensor's dims and one slice for "
+                  "expects a vector index, and a source with the tensor's sizes and one slice for "
                   "each index",
                   where);
   }

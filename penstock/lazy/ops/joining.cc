@@ -142,14 +142,15 @@ Tensor repeat_interleave(const Tensor& x, int64_t repeats, std::optional<int64_t
   if (!ResolveDim("repeat_interleave", x, axis, where)) return Tensor();
   if (repeats < 0) return FailOp("repeat_interleave", {x}, "repeats must not be negative", where);
   return Record("repeat_interleave", {x}, where, [&](const Values& in) {
-    std::vector<int64_t> spread(in[0].shape().begin(), in[0].shape().end()), flat = spread;
+    const Value v = internal::AtLeastVector(in[0]);
+    std::vector<int64_t> spread(v.shape().begin(), v.shape().end()), flat = spread;
     spread.insert(spread.begin() + axis + 1, repeats);
     flat[axis] *= repeats;
     ir::Axes axes;
-    for (int64_t i = 0; i <= in[0].rank(); ++i) {
+    for (int64_t i = 0; i <= v.rank(); ++i) {
       if (i != axis + 1) axes.push_back(i);
     }
-    return ir::Reshape(ir::BroadcastInDim(in[0], Shape(spread), axes), Shape(flat));
+    return ir::Reshape(ir::BroadcastInDim(v, Shape(spread), axes), Shape(flat));
   });
 }
 

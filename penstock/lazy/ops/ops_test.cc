@@ -49,6 +49,23 @@ TEST(Ops, MessagesNameOperationLineAndShapes) {
   EXPECT_THAT(ErrorOf(x + Tensor()), HasSubstr("undefined"));
 }
 
+TEST(Ops, AScalarIsRepeatedAsAVector) {
+  const Tensor x = Make({}, {5});
+  EXPECT_THAT(ValuesOf(repeat_interleave(x, 3, 0)), ElementsAre(5, 5, 5));
+  EXPECT_THAT(ValuesOf(x.repeat_interleave(2, -1)), ElementsAre(5, 5));
+  EXPECT_THAT(ValuesOf(repeat_interleave(x, 0, 0)), ElementsAre());
+}
+
+TEST(Ops, WritesOfShapesThatDoNotFitAreErrors) {
+  const Tensor x = zeros({2, 4}, {.device = TestDevice()});
+  const Tensor at = arange(2, {.device = TestDevice()});
+  const Tensor rows = zeros({4, 1}, {.dtype = kLong, .device = TestDevice()});
+  EXPECT_THAT(ErrorOf(index_add(x, 0, at, Make({2, 3}, std::vector<float>(6)))),
+              HasSubstr("the tensor's sizes"));
+  EXPECT_THAT(ErrorOf(index_add(x, 0, at, Make({2, 1}, {1, 1}))), HasSubstr("the tensor's sizes"));
+  EXPECT_THAT(ErrorOf(scatter(x, 1, rows, 7)), HasSubstr("no larger than the tensor"));
+}
+
 TEST(Ops, MessagesOfShapesAndIndices) {
   const Tensor x = Make({2, 3}, {1, 2, 3, 4, 5, 6});
   EXPECT_THAT(ErrorOf(permute(x, {0, 0})), HasSubstr("must contain each dim once"));
@@ -64,6 +81,9 @@ TEST(Ops, MessagesOfShapesAndIndices) {
   split(x, std::vector<int64_t>{1, 2}, 0);
   EXPECT_THAT(ErrorOf(x), HasSubstr("sizes (1, 2) must add up to the size of dim 0, 2"));
   EXPECT_THAT(ErrorOf(index(x, {0, 1, 2})), HasSubstr("there are 3 indices for 2 dims"));
+  const Tensor bytes = tensor(Array::Of<uint8_t>({2}, {0, 1}), TestDevice());
+  EXPECT_THAT(ErrorOf(index(x, {bytes})), HasSubstr("uint8 index is a mask in PyTorch"));
+  EXPECT_EQ(index(x, {bytes.to(kLong)}).sizes(), Shape({2, 3}));
   EXPECT_THAT(ErrorOf(index(x, {x > 2})), HasSubstr("use where() or masked_fill()"));
   EXPECT_THAT(ErrorOf(index(x, {x})), HasSubstr("indices must be integers"));
   EXPECT_THAT(ErrorOf(gather(x, 0, arange(2, {.device = TestDevice()}))),
