@@ -196,7 +196,8 @@ Option Options::AddTarget(const std::string& names, Target variable, const std::
 }
 
 Option Options::AddFlag(const std::string& names, bool& variable, const std::string& help) {
-  return Register(app_->add_flag(names, variable, help), {.kind = OptionInfo::Kind::kFlag});
+  return Register(app_->add_flag(names, variable, help),
+                  {.kind = OptionInfo::Kind::kFlag, .negated = absl::StartsWith(names, "!")});
 }
 
 Option Options::Register(CLI::Option* option, OptionInfo info) {
@@ -220,6 +221,8 @@ std::vector<OptionValues> Options::Values() const {
     const auto info = infos_->find(option);
     if (info == infos_->end()) continue;
     const bool flag = info->second.kind == OptionInfo::Kind::kFlag;
+    // --flag=false says what leaving it out says.
+    if (flag && option->count() > 0 && option->as<bool>() == info->second.negated) continue;
     if (option->count() > 0) {
       all.push_back({info->second, flag ? std::vector<std::string>() : option->reduced_results()});
     } else if (!flag && info->second.needs.empty() && !option->get_default_str().empty()) {

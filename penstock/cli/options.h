@@ -40,6 +40,7 @@ struct OptionInfo {
   Kind kind = Kind::kText;
   bool required = false;
   bool bytes = false;      // accepts a unit
+  bool negated = false;    // kFlag: given, it sets its variable to false
   int count = 1;           // number of values
   std::string word = {};   // word that a text option with an integer range accepts as well
   std::string needs = {};  // option that must be given with it

@@ -12,7 +12,9 @@ namespace detached_test {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string ErrorOf(std::vector<std::string> more) {
   std::vector<std::string> arguments = {"--data", "gs://in/*.tfrec", "--checkpoints",
@@ -31,6 +33,24 @@ TEST(DetachedOptions, TableKnowsEveryOptionOfTrain) {
     EXPECT_NE(DetachedRole(option.name), "") << option.name;
   }
   EXPECT_GT(count, 40);
+}
+
+// A flag that is off is not passed on as one that is on.
+TEST(DetachedOptions, LeaveOutFlagsThatAreFalse) {
+  const auto words = [](const std::string& suffix) {
+    const auto checked = CheckDetachedArguments(
+        {"--data=gs://in/a", "--checkpoints=gs://out/r", "--weights=gs://in/w",
+         "--new-head" + suffix, "--tensorboard=gs://out/t", "--no-write-graph" + suffix},
+        {"gs://in/"}, {"gs://out/"});
+    EXPECT_TRUE(checked.ok()) << checked.status();
+    return checked.ok() ? checked->first : std::vector<std::string>();
+  };
+  for (const char* const flag : {"--new-head", "--no-write-graph"}) {
+    EXPECT_THAT(words(""), Contains(flag));
+    EXPECT_THAT(words("=true"), Contains(flag));
+    EXPECT_THAT(words("=false"), Not(Contains(flag)));
+  }
+  EXPECT_EQ(ErrorOf({"--find-learning-rate=false"}), "");
 }
 
 TEST(DetachedOptions, FilesMustBeBelowWhatTheWorkerAllows) {

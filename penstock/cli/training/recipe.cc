@@ -167,7 +167,11 @@ absl::StatusOr<nn::Optimizer> Recipe::Optimizer(int64_t steps, double factor) co
   nlohmann::ordered_json& config = json["config"];
   config["learning_rate"] = schedule.ToJson();
   if (plain->class_name() == "SGD") config["momentum"] = momentum_;
-  if (weight_decay_ > 0) config["weight_decay"] = weight_decay_;
+  if (weight_decay_ >= 0) {
+    config["weight_decay"] = weight_decay_;
+    // Muon has another one for variables that are not matrices, among them all kernels of convolutions.
+    if (plain->class_name() == "Muon") config["adam_weight_decay"] = weight_decay_;
+  }
   if (clip_norm_ > 0) config["global_clipnorm"] = clip_norm_;
   if (ema_ > 0) {
     config["use_ema"] = true;

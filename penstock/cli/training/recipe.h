@@ -37,7 +37,8 @@ class Recipe {
 
   std::string optimizer_ = "sgd", schedule_ = "cosine", class_weight_;
   double learning_rate_ = 0;  // 0: the default of the optimizer
-  double momentum_ = 0.9, warmup_ = 0.05, weight_decay_ = 0, clip_norm_ = 0;
+  double momentum_ = 0.9, warmup_ = 0.05, clip_norm_ = 0;
+  double weight_decay_ = -1;  // below 0: the default of the optimizer
   double label_smoothing_ = 0, ema_ = 0;
   std::vector<std::string> metrics_;
 };

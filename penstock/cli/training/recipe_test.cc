@@ -1,6 +1,7 @@
 #include "penstock/cli/training/recipe.h"
 
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 namespace penstock::cli {
 namespace recipe_test {
@@ -27,6 +28,22 @@ TEST(Recipe, HasASchedule) {
             << schedule << " " << steps << " " << warmup << " " << optimizer.Check();
       }
     }
+  }
+}
+
+TEST(Recipe, WeightDecayIsThatOfEveryVariable) {
+  const auto with = [](const char* name, std::vector<std::string> more) {
+    more.insert(more.begin(), {"--optimizer", name});
+    return Optimizer(more, 10);
+  };
+  EXPECT_EQ(with("AdamW", {}).options().weight_decay, 0.004);
+  EXPECT_EQ(with("AdamW", {"--weight-decay", "0"}).options().weight_decay, 0) << "not the default";
+  EXPECT_EQ(with("sgd", {}).options().weight_decay, std::nullopt);
+  for (const char* const value : {"0", "0.25"}) {
+    const double want = value == std::string("0") ? 0 : 0.25;
+    const nn::Optimizer muon = with("Muon", {"--weight-decay", value});
+    EXPECT_EQ(muon.options().weight_decay, want);
+    EXPECT_EQ(muon.ToJson()["config"]["adam_weight_decay"], want) << "of convolutions";
   }
 }
 
