@@ -185,10 +185,8 @@ if(PENSTOCK_TESTS)
     <sstream> <string> <thread> <variant> <vector> <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h>
     <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>
     ${PENSTOCK_JSON_HEADER})
-endif()
 
-# The main program of all tests.
-if(PENSTOCK_TESTS)
+  # The main program of all tests.
   add_library(penstock_test_main STATIC ${PROJECT_SOURCE_DIR}/tests/test_main.cc)
   target_include_directories(penstock_test_main PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(penstock_test_main PUBLIC GTest::gtest PRIVATE penstock_test_options)

@@ -1,5 +1,4 @@
-#ifndef TESTS_COMPILE_FAST_H_
-#define TESTS_COMPILE_FAST_H_
+#pragma once
 
 namespace penstock::tests {
 
@@ -10,5 +9,3 @@ inline constexpr char kCompileFast[] =
     "--xla_cpu_parallel_codegen_split_count=1 --xla_cpu_enable_fast_min_max=false";
 
 }  // namespace penstock::tests
-
-#endif  // TESTS_COMPILE_FAST_H_
