@@ -440,7 +440,10 @@ class LayoutPass {
   void VisitReduce(int id) {
     const Node& node = from_.node(id);
     const int rank = node.operands[0].rank();
-    const Layout layout = Choose(id, {0}), inverse = Inverse(Full(layout, rank));
+    // A wish is for the result, which has fewer axes than the operand.
+    const bool is_flexible = IsFlexible(Source(node.operands[0]).node());
+    const Layout layout = is_flexible ? Layout() : Choose(id, {0}),
+                 inverse = Inverse(Full(layout, rank));
     const Ints& written = node.attributes.Get<Ints>("axes");
     Ints axes;
     for (int64_t axis : written) axes.push_back(inverse[axis]);

@@ -276,4 +276,17 @@ TEST(LayoutTest, TakesALongChainOfBroadcasts) {
   });
 }
 
+TEST(LayoutTest, ReducesABroadcastForAConvolution) {
+  Program program;
+  const Value x = program.Input({2, 3, 6, 5}, 1), w = program.Input({4, 3, 3, 3}, 2),
+              z = program.Input({3, 2, 4, 6, 5}, 3), v = program.Input({3}, 4);
+  // The gradient of the sum is a broadcast, and that of the convolution its sum over axis 0.
+  const Value loss = ReduceSum(Convolution(x, w, Nchw(1, 1)) + z);
+  Values results{loss};
+  for (const Value& g : Gradients(loss, {x, w})) results.push_back(g);
+  results.push_back(
+      Convolution(ReduceSum(BroadcastInDim(v, {2, 3, 6, 5, 4}, {1}), {4}), w, Nchw(1, 1)));
+  program.ExpectSame(results, 2e-3);
+}
+
 }  // namespace penstock::ir::layout_test

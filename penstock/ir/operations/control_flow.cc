@@ -129,12 +129,18 @@ Values Cond(Value pred, const Values& operands, const Body& then_body, const Bod
   if (!pred.valid() || !AllValid(operands)) return Values(1);
   Graph& graph = *pred.graph();
   const std::vector<TensorType> types = TypesOfValues(operands);
-  const Region then_region = BuildRegion(graph, "then", types, then_body);
+  size_t count = 0;  // of results; a region with an error has none
+  const auto counted = [&](Graph& inside, const Values& state) {
+    Values results = then_body(inside, state);
+    count = results.size();
+    return results;
+  };
+  const Region then_region = BuildRegion(graph, "then", types, counted);
   Values all{pred};
   all.insert(all.end(), operands.begin(), operands.end());
   const Values out =
       graph.Emit(kCond, all, {}, {then_region, BuildRegion(graph, "else", types, else_body)});
-  return out.empty() ? Values(then_region->results().size()) : out;
+  return out.empty() ? Values(count) : out;
 }
 
 OpList ControlFlowOps() {

@@ -312,5 +312,31 @@ TEST(ControlFlow, PrintsAliasingOfInPlaceCustomCall) {
               HasSubstr("penstock.same"));
 }
 
+TEST(ControlFlow, ErrorsInABranchLeaveAsManyInvalidResults) {
+  const auto same = [](Graph&, const Values& s) { return s; };
+  Graph loop("a loop in a branch");
+  {
+    const Value x = loop.Parameter({DType::kF32, {}}, "x"),
+                p = loop.Parameter({DType::kBool, {}}, "p");
+    const auto doubled = [](Graph&, const Values& v) {
+      return While(
+          {v[0]}, [](Graph&, const Values& s) { return Less(s[0], SplatLike(s[0], 9)); },
+          [](Graph&, const Values& s) { return Values{s[0] * 2.0}; });
+    };
+    const Value y = Cond(p, {x}, doubled, same)[0];
+    ASSERT_TRUE(y.valid());
+    EXPECT_FALSE(Gradients(y, {x})[0].valid());
+    EXPECT_THAT(ErrorOf(loop), HasSubstr("while: has no gradient"));
+  }
+  Graph wrong("a wrong shape in a branch");
+  const Value x = wrong.Parameter({DType::kF32, {2}}, "x"),
+              p = wrong.Parameter({DType::kBool, {}}, "p");
+  const auto square = [](Graph&, const Values& s) { return Values{MatMul(s[0], s[0])}; };
+  const Values out = Cond(p, {x}, square, same);
+  ASSERT_EQ(out.size(), 1u);
+  EXPECT_FALSE(out[0].valid());
+  EXPECT_THAT(ErrorOf(wrong), HasSubstr("matmul: expects"));
+}
+
 }  // namespace control_flow_test
 }  // namespace penstock::ir

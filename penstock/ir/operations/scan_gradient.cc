@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
+
 #include "penstock/ir/gradients.h"
 #include "penstock/ir/operations/dot.h"
 #include "penstock/ir/operations/scan.h"
@@ -26,6 +28,14 @@ Values StacksOf(Graph& graph, int id, const Values& values) {
     }
   }
   if (added.empty()) return stacks;
+  for (size_t i : added) {
+    if (values[i].rank() < base::kMaxRank) continue;
+    graph.Fail(OpError(
+        graph.node(id),
+        absl::StrCat("has no gradient: it would store ", values[i].type().ToString(),
+                     " of each iteration, and a row has at most ", base::kMaxRank - 1, " axes")));
+    return stacks;
+  }
   for (size_t i : added) results.push_back(values[i]);
   const Region extended = BuildRegion(graph, "body", TypesOfValues(body->parameters()),
                                       [&](Graph& inside, const Values& p) {
@@ -65,6 +75,8 @@ struct BackwardScan {
   explicit BackwardScan(const GradientArgs& g)
       : g(g), loop(Loop::Of(g.node)), graph(*g.results[0].graph()), body(g.node.regions[0]) {
     if (loop.save_products) expensive = ExpensiveValues(*body);
+    // A value with the most axes is computed again: a row of such values would have one more.
+    std::erase_if(expensive, [](const Value& v) { return v.rank() == base::kMaxRank; });
     for (size_t i = 0; i < loop.states; ++i) {
       if (IsDifferentiable(g.operand(i).type())) floats.push_back(i);
     }

@@ -348,5 +348,14 @@ TEST(Scan, ErrorsStateActualAndExpected) {
   }
 }
 
+TEST(Scan, GradientOfAStateWithTheMostAxesIsAnError) {
+  Graph graph("axes");
+  const Value x = graph.Parameter({DType::kF32, {1, 1, 1, 1, 1, 1, 1, 2}}, "x");
+  const Value y = For(3, {x}, [](Graph&, Value, const Values& s) { return Values{Sin(s[0])}; })[0];
+  ASSERT_TRUE(y.valid());
+  EXPECT_FALSE(Gradients(ReduceSum(y), {x})[0].valid());
+  EXPECT_THAT(ErrorOf(graph), HasSubstr("a row has at most 7 axes"));
+}
+
 }  // namespace scan_test
 }  // namespace penstock::ir

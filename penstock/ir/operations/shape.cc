@@ -10,6 +10,7 @@
 #include "penstock/ir/op_def.h"
 #include "penstock/ir/ops.h"
 #include "penstock/ir/printer.h"
+#include "penstock/ir/region.h"
 
 namespace penstock::ir {
 namespace {
@@ -365,6 +366,15 @@ const OpDef kDynamicUpdateSlice = {
     },
     .print = PrintConverting};
 
+// Appends the indices of a slice. StableHLO's have one type: integers of several types become i64.
+void AppendIndices(const Values& begin, Values& operands) {
+  const auto is_integer = [](const Value& index) { return base::IsInteger(index.dtype()); };
+  const auto differs = [&](const Value& index) { return index.dtype() != begin[0].dtype(); };
+  const bool mixed = AllValid(begin) && std::all_of(begin.begin(), begin.end(), is_integer) &&
+                     std::any_of(begin.begin(), begin.end(), differs);
+  for (const Value& index : begin) operands.push_back(mixed ? Convert(index, DType::kI64) : index);
+}
+
 }  // namespace
 
 Value Constant(Graph& graph, const Array& array) {
@@ -536,13 +546,13 @@ Value Pad(Value x, double value, const std::vector<PadAxis>& padding) {
 
 Value DynamicSlice(Value x, const Values& begin, const std::vector<int64_t>& sizes) {
   Values operands{x};
-  operands.insert(operands.end(), begin.begin(), begin.end());
+  AppendIndices(begin, operands);
   return EmitOne(kDynamicSlice, std::move(operands), {{"sizes", sizes}});
 }
 
 Value DynamicUpdateSlice(Value x, Value update, const Values& begin) {
   Values operands{x, update};
-  operands.insert(operands.end(), begin.begin(), begin.end());
+  AppendIndices(begin, operands);
   return EmitOne(kDynamicUpdateSlice, std::move(operands));
 }
 

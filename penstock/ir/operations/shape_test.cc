@@ -121,6 +121,15 @@ TEST(Shape, ClampsDynamicSlices) {
   checks.Expect("dynamic_update_slice",
                 DynamicUpdateSlice(x, SplatLike(DynamicSlice(x, {at}, {2}), 0), {at}),
                 F32({5}, {1, 2, 3, 0, 0}));
+  // Indices of two types, as those of a loop and of data.
+  const Value square = checks.Input(F32({2, 2}, {1, 2, 3, 4})),
+              row = checks.Input(Make(DType::kI64, {}, {1})),
+              column = checks.Input(Make(DType::kI32, {}, {0}));
+  checks.Expect("two types", DynamicSlice(square, {row, column}, {1, 1}), F32({1, 1}, {3}));
+  checks.Expect(
+      "update, two types",
+      DynamicUpdateSlice(square, Constant(checks.graph(), F32({1, 1}, {9})), {row, column}),
+      F32({2, 2}, {1, 2, 9, 4}));
   checks.Run();
 }
 
