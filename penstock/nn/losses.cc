@@ -179,22 +179,32 @@ absl::Status CheckRange(absl::string_view loss, absl::Span<const double> labels,
   return absl::OkStatus();
 }
 
+// `inner`: number of labels of one class that follow each other, of the axes after the classes.
 absl::Status CheckDistributions(absl::string_view loss, absl::Span<const double> labels,
-                                int64_t classes) {
+                                int64_t classes, int64_t inner) {
   constexpr double kFar = 0.05;  // tolerance for labels rounded to a digit or two
-  for (size_t row = 0; row + classes <= labels.size(); row += classes) {
+  if (classes < 1 || inner < 1) return absl::OkStatus();
+  const int64_t rows = static_cast<int64_t>(labels.size()) / (classes * inner) * inner;
+  for (int64_t row = 0; row < rows; ++row) {
+    const double* const first = labels.data() + row / inner * classes * inner + row % inner;
     double sum = 0;
-    for (int64_t c = 0; c < classes; ++c) sum += labels[row + c];
+    for (int64_t c = 0; c < classes; ++c) sum += first[c * inner];
     if (std::abs(sum - 1) > kFar) {
       return absl::InvalidArgumentError(absl::StrCat(
           loss,
           " expects labels that sum to 1 over the classes (one-hot, or probabilities); those "
           "of row ",
-          row / classes, " sum to ", sum,
-          " (for several classes at once use binary_crossentropy)"));
+          row, " sum to ", sum, " (for several classes at once use binary_crossentropy)"));
     }
   }
   return absl::OkStatus();
+}
+
+// Number of elements for each index of an axis and of those before it.
+int64_t ElementsAfter(const base::Shape& shape, int64_t axis) {
+  int64_t count = 1;
+  for (int64_t i = axis + 1; i < shape.rank(); ++i) count *= shape.dim(static_cast<int>(i));
+  return count;
 }
 
 }  // namespace
@@ -301,9 +311,14 @@ absl::Status Loss::Check() const {
 absl::Status Loss::CheckLabels(const base::Array& y_true, const ir::TensorType& y_pred) const {
   PENSTOCK_ASSIGN_OR_RETURN(const base::Array wide, y_true.Cast(DType::kF64));
   const auto labels = wide.values<double>();
-  const int64_t classes = y_pred.shape.rank() > 0 ? y_pred.shape.dim(-1) : 0;
+  const base::Shape& shape = y_pred.shape;
+  const int64_t axis = body_->class_axis() + (body_->class_axis() < 0 ? shape.rank() : 0);
+  // Building the program reports an axis that there is not.
+  const bool has_axis = axis >= 0 && axis < shape.rank();
+  const int64_t classes = has_axis ? shape.dim(static_cast<int>(axis)) : 0;
   switch (body_->labels()) {
     case LabelRule::kClassNumbers:
+      if (!has_axis) return absl::OkStatus();
       return CheckClassNumbers(name(), labels, classes, body_->ignored_class());
     case LabelRule::kZeroToOne:
       return CheckRange(name(), labels, 1, "labels of 0 and 1 (hinge takes -1 and 1)");
@@ -312,7 +327,7 @@ absl::Status Loss::CheckLabels(const base::Array& y_true, const ir::TensorType& 
       if (y_true.rank() != y_pred.shape.rank()) return absl::OkStatus();
       PENSTOCK_RETURN_IF_ERROR(
           CheckRange(name(), labels, 1, "one-hot labels, or probabilities from 0 to 1"));
-      return CheckDistributions(name(), labels, classes);
+      return CheckDistributions(name(), labels, classes, ElementsAfter(y_true.shape(), axis));
     case LabelRule::kNotNegative:
       return CheckRange(name(), labels, HUGE_VAL, "labels that are non-negative");
     case LabelRule::kAny:

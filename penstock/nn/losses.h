@@ -52,6 +52,8 @@ class LossBody {
   virtual void Fields(Config&) {}
   virtual absl::Status Check() const { return absl::OkStatus(); }  // the options
   virtual LabelRule labels() const { return LabelRule::kAny; }
+  // Axis of the classes, in predictions and in one-hot labels.
+  virtual int64_t class_axis() const { return -1; }
   // Whether the loss of an example depends on its own label only, which is a class, or
   // probabilities of classes: then MixUp and CutMix can mix the losses of two labels
   // (batch_augmentation.h).

@@ -45,8 +45,7 @@ std::string SnakeCase(absl::string_view class_name) {
     const char c = class_name[i];
     const bool word_starts = i > 0 && std::isupper(c) &&
                              (std::islower(class_name[i - 1]) ||
-                              (i + 1 < class_name.size() && std::islower(class_name[i + 1]) &&
-                               !std::isdigit(class_name[i - 1])));
+                              (i + 1 < class_name.size() && std::islower(class_name[i + 1])));
     if (word_starts) out += '_';
     out += static_cast<char>(std::tolower(c));
   }

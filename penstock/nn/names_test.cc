@@ -16,6 +16,10 @@ TEST(Names, SnakeCaseMatchesKeras) {
       {"GlobalAveragePooling2D", "global_average_pooling2d"},
       {"ReLU", "re_lu"},
       {"RandomTranslation", "random_translation"},
+      {"Conv2DTranspose", "conv2d_transpose"},
+      {"L1L2", "l1l2"},
+      {"Res2Net", "res2_net"},
+      {"L2Normalization", "l2_normalization"},
   };
   for (const auto& [class_name, name] : kNames) EXPECT_EQ(SnakeCase(class_name), name);
 }

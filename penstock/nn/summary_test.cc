@@ -96,5 +96,15 @@ TEST(Summary, CountsOptimizerSlots) {
   EXPECT_NE(text.find(" Optimizer params: 42 (168.00 B)\n"), std::string::npos);
 }
 
+TEST(Summary, FitsAnyLineLength) {
+  for (int length = 1; length <= 60; ++length) {
+    for (const bool trainable : {false, true}) {
+      const std::string text =
+          WithANetworkInside().Summary({.line_length = length, .show_trainable = trainable});
+      EXPECT_NE(text.find(" Total params: "), std::string::npos) << length;
+    }
+  }
+}
+
 }  // namespace summary_test
 }  // namespace penstock::nn

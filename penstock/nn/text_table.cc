@@ -137,8 +137,9 @@ std::string TextTable::Print() const {
     for (size_t line = 0; line < lines; ++line) {
       for (size_t c = 0; c < columns.size(); ++c) {
         const Text text = line < wrapped[c].size() ? wrapped[c][line] : Text();
-        absl::StrAppend(&out, bar, " ",
-                        Aligned(text, columns[c].align, static_cast<size_t>(widths[c] - 2)), " ");
+        absl::StrAppend(
+            &out, bar, " ",
+            Aligned(text, columns[c].align, static_cast<size_t>(std::max(0, widths[c] - 2))), " ");
       }
       absl::StrAppend(&out, bar, "\n");
     }

@@ -69,6 +69,7 @@ struct Categorical : LossBody {
   explicit Categorical(CrossentropyOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "categorical_crossentropy"; }
   LabelRule labels() const override { return LabelRule::kDistribution; }
+  int64_t class_axis() const override { return options.axis; }
   std::optional<bool> expects_probabilities() const override { return !options.from_logits; }
   void Fields(Config& config) override {
     config("from_logits", options.from_logits)("label_smoothing", options.label_smoothing)(
@@ -88,6 +89,7 @@ struct CategoricalFocal : LossBody {
   explicit CategoricalFocal(CategoricalFocalCrossentropyOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "categorical_focal_crossentropy"; }
   LabelRule labels() const override { return LabelRule::kDistribution; }
+  int64_t class_axis() const override { return options.axis; }
   std::optional<bool> expects_probabilities() const override { return !options.from_logits; }
   void Fields(Config& config) override {
     config("alpha", options.alpha)("gamma", options.gamma)("from_logits", options.from_logits)(
@@ -125,6 +127,7 @@ struct Sparse : LossBody {
   explicit Sparse(SparseCrossentropyOptions o = {}) : options(std::move(o)) {}
   absl::string_view name() const override { return "sparse_categorical_crossentropy"; }
   LabelRule labels() const override { return LabelRule::kClassNumbers; }
+  int64_t class_axis() const override { return options.axis; }
   std::optional<int64_t> ignored_class() const override { return options.ignore_class; }
   std::optional<bool> expects_probabilities() const override { return !options.from_logits; }
   void Fields(Config& config) override {
@@ -268,7 +271,8 @@ struct HingeLoss : LossBody {
 
 struct CategoricalHingeLoss : LossBody {
   absl::string_view name() const override { return "categorical_hinge"; }
-  LabelRule labels() const override { return LabelRule::kDistribution; }
+  // Labels of 0 and 1, or of -1 and 1: no rule.
+  bool has_class_labels() const override { return true; }
   LossValues Call(Value y_true, Value y_pred, Value) const override {
     if (!AlignOneHot(name(), y_true, y_pred, -1, "")) return {};
     const Value truth = ir::ReduceSum(y_true * y_pred, {-1});

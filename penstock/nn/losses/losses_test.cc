@@ -284,6 +284,26 @@ TEST(Losses, CheckLabelsFindsInvalidLabels) {
       AllOf(HasSubstr("row 1 sum to 2"), HasSubstr("binary_crossentropy")));
   EXPECT_THAT(message(Poisson(), Floats({4, 1}, {1, -2, 1, 1}), one), HasSubstr("negative"));
   EXPECT_EQ(message(MeanSquaredError(), Floats({4, 1}, {1, -2, 1, 1}), one), "");
+  EXPECT_EQ(
+      message(CategoricalHinge(), Floats({2, 3}, {1, -1, -1, -1, 1, -1}), {DType::kF32, {2, 3}}),
+      "");
+}
+
+TEST(Losses, CheckLabelsTakesTheAxisOfTheClasses) {
+  const auto message = [](const Loss& loss, const Array& labels, const ir::TensorType& type) {
+    return std::string(loss.CheckLabels(labels, type).message());
+  };
+  const ir::TensorType maps{DType::kF32, {-1, 3, 2, 2}}, row{DType::kF32, {-1, 3, 1, 2}};
+  const Loss sparse = SparseCategoricalCrossentropy({.axis = 1});
+  EXPECT_EQ(message(sparse, Array::Of<int64_t>({1, 2, 2}, {0, 1, 2, 2}), maps), "");
+  EXPECT_THAT(message(sparse, Array::Of<int64_t>({1, 2, 2}, {0, 1, 3, 2}), maps),
+              HasSubstr("0 to 2"));
+  for (const Loss& loss :
+       {CategoricalCrossentropy({.axis = 1}), CategoricalFocalCrossentropy({.axis = 1})}) {
+    EXPECT_EQ(message(loss, Floats({1, 3, 1, 2}, {1, 0, 0, 0, 0, 1}), row), "");
+    EXPECT_THAT(message(loss, Floats({2, 3, 1, 2}, {1, 0, 0, 0, 0, 1, 0, 1, 0, 1, 1, 1}), row),
+                HasSubstr("row 3 sum to 3"));
+  }
 }
 
 TEST(Losses, WarnsAboutMissingOrDuplicateSoftmax) {

@@ -115,7 +115,9 @@ constexpr LossRow kRegressionLosses[] = {
     {"huber", "Huber", "huber_loss", MakeLoss<HuberLoss>},
     {"poisson", "Poisson", "", Make<kPoisson>},
     {"kl_divergence", "KLDivergence", "kld KLD", Make<kKlDivergence>},
-    {"cosine_similarity", "CosineSimilarity", "", MakeLoss<CosineSimilarityLoss>},
+    // The other name is for MeanOfLoss: the metric cosine_similarity has the opposite sign.
+    {"cosine_similarity", "CosineSimilarity", "cosine_similarity_loss",
+     MakeLoss<CosineSimilarityLoss>},
 };
 
 }  // namespace

@@ -135,8 +135,10 @@ struct AucMetric : MetricBody {
   void Fields(Config& config) override {
     config("num_thresholds", options.num_thresholds)("curve", options.curve)(
         "summation_method", options.summation_method)("multi_label", options.multi_label)(
-        "num_labels", options.num_labels)("label_weights", options.label_weights)(
-        "from_logits", options.from_logits)("thresholds", options.thresholds);
+        "num_labels", options.num_labels);
+    config.Optional("label_weights", options.label_weights);
+    config("from_logits", options.from_logits);
+    config.Optional("thresholds", options.thresholds);
   }
   absl::Status Check() const override {
     const std::string &curve = options.curve, &method = options.summation_method;

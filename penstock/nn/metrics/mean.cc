@@ -402,7 +402,8 @@ Metric MeanOfLoss(const Loss& loss) {
   // A user-defined function may be a score, so it has no direction, as in Keras.
   const MetricDirection direction =
       loss.is_custom() ? MetricDirection::kUnknown : MetricDirection::kDown;
-  const absl::string_view class_name = loss.body()->name();
+  absl::string_view class_name = loss.body()->name();
+  if (class_name == "cosine_similarity") class_name = "cosine_similarity_loss";
   return Metric(std::make_shared<MeanOfLossMetric>(loss.body(), class_name, direction))
       .Named(loss.name());
 }

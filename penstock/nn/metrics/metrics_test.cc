@@ -239,6 +239,17 @@ TEST(Metrics, OptionsAndNamesRoundTripThroughJson) {
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->ToJson(), auc.ToJson());
   EXPECT_EQ(again->name(), "pr_auc");
+  // What is not given is null, as in Keras: an empty list would be no thresholds.
+  EXPECT_TRUE(AUC().ToJson()["config"]["thresholds"].is_null());
+  EXPECT_TRUE(AUC().ToJson()["config"]["label_weights"].is_null());
+  const Metric two = AUC({.thresholds = {0.25, 0.5}});
+  EXPECT_EQ(Metric::FromJson(two.ToJson())->ToJson(), two.ToJson());
+  // The loss has the opposite sign of the metric of its name.
+  const auto cosine = Metric::FromJson(MeanOfLoss(CosineSimilarity()).ToJson());
+  ASSERT_TRUE(cosine.ok()) << cosine.status();
+  EXPECT_EQ(cosine->direction(), MetricDirection::kDown);
+  EXPECT_EQ(cosine->name(), "cosine_similarity");
+  EXPECT_EQ(Metric::FromName("cosine_similarity")->direction(), MetricDirection::kUp);
   // The format written by Keras, and a plain name.
   const auto keras = Metric::FromJson(Json::parse(
       R"({"module": "keras.metrics", "class_name": "TopKCategoricalAccuracy",
