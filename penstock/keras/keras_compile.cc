@@ -180,9 +180,23 @@ absl::StatusOr<Json> OptimizerToKeras(const nn::Optimizer& optimizer) {
   return json;
 }
 
+// Whether it is a sparse crossentropy, or its mean as a metric, with smoothed labels.
+bool SmoothsClassNumbers(absl::string_view class_name, const Json& config) {
+  return class_name == "SparseCategoricalCrossentropy" && config.contains("label_smoothing");
+}
+
 absl::StatusOr<Json> LossToKeras(const nn::Loss& loss) {
   if (loss.class_name().empty()) return KerasLacks("loss", loss.name());
   Json config = loss.ToJson().at("config");
+  if (loss.class_name() == "crossentropy") {  // chosen by the shapes: a name, without a class
+    if (loss.name() != "crossentropy" || loss.reduction() != "sum_over_batch_size") {
+      return KerasLacks("option of the loss", "crossentropy");
+    }
+    return Json("crossentropy");
+  }
+  if (SmoothsClassNumbers(loss.class_name(), config)) {
+    return KerasLacks("option of SparseCategoricalCrossentropy,", "label_smoothing");
+  }
   config["name"] = std::string(loss.name());
   return KerasObject("keras.losses", loss.class_name(), std::move(config));
 }
@@ -192,11 +206,23 @@ absl::StatusOr<Json> MetricsToKeras(const std::vector<nn::Metric>& metrics) {
   for (const nn::Metric& metric : metrics) {
     if (metric.is_custom()) return KerasLacks("metric", metric.name());
     if (metric.class_name().empty()) {
+      if (metric.body()->name() == "cosine_similarity_loss") {  // Keras's has the other sign
+        return KerasLacks("metric", "MeanOfLoss(CosineSimilarity)");
+      }
       list.push_back(std::string(metric.name()));
-    } else {
-      list.push_back(
-          KerasObject("keras.metrics", metric.class_name(), metric.ToJson().at("config")));
+      continue;
     }
+    Json of_metric = metric.ToJson().at("config");
+    if (SmoothsClassNumbers(metric.class_name(), of_metric)) {
+      return KerasLacks("option of SparseCategoricalCrossentropy,", "label_smoothing");
+    }
+    if (metric.class_name() == "BinaryCrossentropy") {  // as a loss it has an axis
+      if (of_metric.value("axis", -1) != -1) {
+        return KerasLacks("option of the metric BinaryCrossentropy,", "axis");
+      }
+      of_metric.erase("axis");
+    }
+    list.push_back(KerasObject("keras.metrics", metric.class_name(), std::move(of_metric)));
   }
   return list;
 }

@@ -10,6 +10,7 @@
 #include "nlohmann/json.hpp"
 
 #include "penstock/base/random.h"
+#include "penstock/base/status.h"
 #include "penstock/keras/keras.h"
 #include "penstock/keras/keras_compile.h"
 #include "penstock/keras/keras_file.h"
@@ -218,13 +219,37 @@ TEST(KerasConfig, RejectsLayersAtSeveralPlaces) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("layer 'both' is at several places"));
 }
 
+// How Keras describes these arguments of compile.
+absl::StatusOr<Json> Compiled(CompileOptions options) {
+  options.client = runtime::TestClient(1);
+  Model model = Sequential({Input({.shape = {3}}), Dense({.units = 2})});
+  PENSTOCK_RETURN_IF_ERROR(model.Compile(options));
+  return CompileToKeras((*model.trainer())->objective());
+}
+
+TEST(KerasConfig, DescribesLossesAndMetricsAsKerasDoes) {
+  const auto json = Compiled({.loss = "crossentropy", .metrics = {"bce", nn::AUC()}});
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ((*json)["loss"], "crossentropy");  // Keras has no class of that name
+  const Json& metrics = (*json)["metrics"];
+  EXPECT_EQ(metrics[0]["class_name"], "BinaryCrossentropy");
+  EXPECT_FALSE(metrics[0]["config"].contains("axis"));
+  EXPECT_TRUE(metrics[1]["config"]["thresholds"].is_null());
+}
+
 TEST(KerasConfig, NamesArgumentsOfCompileThatKerasLacks) {
-  const auto error_of = [](CompileOptions options) {
-    options.client = runtime::TestClient(1);
-    Model model = Sequential({Input({.shape = {3}}), Dense({.units = 2})});
-    EXPECT_TRUE(model.Compile(options).ok());
-    return std::string(CompileToKeras((*model.trainer())->objective()).status().message());
+  const auto error_of = [](const CompileOptions& options) {
+    return std::string(Compiled(options).status().message());
   };
+  const nn::Loss smooth = nn::SparseCategoricalCrossentropy({.label_smoothing = 0.1});
+  EXPECT_THAT(error_of({.loss = smooth}), HasSubstr("label_smoothing"));
+  EXPECT_THAT(error_of({.loss = "mse", .metrics = {nn::MeanOfLoss(smooth)}}),
+              HasSubstr("label_smoothing"));
+  EXPECT_THAT(
+      error_of({.loss = "mse", .metrics = {nn::MeanOfLoss(nn::BinaryCrossentropy({.axis = 1}))}}),
+      HasSubstr("'axis'"));
+  EXPECT_THAT(error_of({.loss = "mse", .metrics = {nn::MeanOfLoss(nn::CosineSimilarity())}}),
+              HasSubstr("MeanOfLoss(CosineSimilarity)"));
   EXPECT_THAT(error_of({.optimizer = "lars", .loss = "mse"}), HasSubstr("optimizer 'LARS'"));
   EXPECT_THAT(
       error_of({.optimizer = SGD({.learning_rate_multipliers = {{"dense", 0.1}}}), .loss = "mse"}),
