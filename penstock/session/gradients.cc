@@ -13,6 +13,7 @@
 #include "penstock/session/infer.h"
 #include "penstock/session/lowering.h"
 #include "penstock/session/run/plan.h"
+#include "penstock/session/tpu/shard_region.h"
 #include "penstock/session/variable_table.h"
 
 namespace penstock::session {
@@ -239,6 +240,22 @@ absl::Status CheckLoops(const Upstream& upstream, const Tensors& xs, const Tenso
   return absl::OkStatus();
 }
 
+// An error if a gradient would have to flow from outside into a computation of tpu::Shard: outside
+// each shard has the same gradient, and within the shards' gradients differ.
+absl::Status CheckShards(const Upstream& upstream, const Tensors& xs, const Tensors& stops) {
+  for (const Node* node : upstream.nodes()) {
+    if (!JoinsShards(*node)) continue;
+    const Upstream before(node->inputs, stops);
+    for (const Tensor& x : xs) {
+      if (!before.Has(x)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the output '", node->name, "' of tpu::Shard (", node->where.file, ":", node->where.line,
+          ") has no gradient; compute gradients and minimize in the computation"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 // The operation of a call: its inputs, what they are, and its outputs.
 struct GradientOperation {
   GradientInputs map = {};
@@ -291,6 +308,7 @@ Tensors Gradients(const Tensors& ys, const Tensors& xs, const GradientsOptions& 
   const Tensors stops = AllStops(options.stop_gradients);
   const Upstream upstream(ys, stops);
   if (const absl::Status s = CheckLoops(upstream, xs, stops); !s.ok()) return fail(s);
+  if (const absl::Status s = CheckShards(upstream, xs, stops); !s.ok()) return fail(s);
   GradientOperation operation = PlanGradients(ys, xs, options, upstream);
   if (operation.differentiated.empty()) return none;
   Graph& graph = *ys[0].graph();

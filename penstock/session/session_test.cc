@@ -345,6 +345,20 @@ TEST_F(SessionTest, ArraysMayBeWrittenAfterTheyWereGiven) {
   EXPECT_EQ(session_.Run(Identity(c))->item<float>(), 2);
 }
 
+TEST_F(SessionTest, FetchedVariablesAreTheCallersOwn) {
+  const Variable v(Array::Zeros(DType::kF32, {128, 128}), "v");
+  ASSERT_EQ(session_.Run(GlobalVariablesInitializer()), absl::OkStatus());
+  // The result of an execution, of which a CPU device gives large ones without a copy.
+  ASSERT_TRUE(session_.Run(AssignAdd(v, Ones({128, 128}))).ok());
+  Array fetched = session_.Run(v).value(), asked = session_.GetVariableValue("v").value();
+  fetched.mutable_data<float>()[0] = 7;
+  asked.mutable_data<float>()[1] = 7;
+  Array assigned = session_.Run(AssignAdd(v, Ones({128, 128}))).value();
+  assigned.mutable_data<float>()[2] = 7;
+  const Array value = session_.Run(v).value();
+  for (const int64_t column : {0, 1, 2}) EXPECT_EQ(value.item<float>({0, column}), 2) << column;
+}
+
 TEST_F(SessionTest, ClosedSessionsFail) {
   const Variable w(Array::Scalar(1.0f), "w");
   ASSERT_EQ(session_.Run(GlobalVariablesInitializer()), absl::OkStatus());

@@ -157,13 +157,16 @@ absl::Status SessionState::ReadResults(const Plan& plan, const StepProgram& prog
       const bool is_result = place.kind == Kind::kResult;
       PENSTOCK_ASSIGN_OR_RETURN(
           Array value, (is_result ? results[0][place.index] : variables_.On(place.index)).Get());
-      fetched.push_back(std::move(value));
+      // A copy of a variable: it may be a view of its memory, and the caller may write to it.
+      fetched.push_back(is_result ? std::move(value) : value.Clone());
       waited = waited || is_result;
     }
   }
-  // As in TensorFlow, Run returns when everything is done, so that it returns all errors, and fed
+  // As in TensorFlow, Run returns when everything is done on all devices, so that it returns all errors, and fed
   // arrays may be written again.
-  if (!waited && !results.empty() && !results[0].empty()) return results[0][0].Await();
+  for (size_t replica = waited ? 1 : 0; replica < results.size(); ++replica) {
+    if (!results[replica].empty()) PENSTOCK_RETURN_IF_ERROR(results[replica][0].Await());
+  }
   return absl::OkStatus();
 }
 

@@ -318,7 +318,8 @@ absl::StatusOr<const VariableDef*> SessionState::FindVariable(absl::string_view 
 
 absl::StatusOr<Array> SessionState::GetVariableValue(absl::string_view name) const {
   PENSTOCK_ASSIGN_OR_RETURN(const runtime::Buffer buffer, VariableBuffer(name));
-  return buffer.Get();
+  PENSTOCK_ASSIGN_OR_RETURN(const Array value, buffer.Get());
+  return value.Clone();  // the caller may write to it, and it may be a view of the variable
 }
 
 absl::StatusOr<runtime::Buffer> SessionState::VariableBuffer(absl::string_view name) const {

@@ -38,7 +38,9 @@ absl::StatusOr<std::map<std::string, int>> TPUClusterResolver::NumAccelerators(
   std::map<std::string, int> counts;
   for (const runtime::Device& device : session.ListDevices()) {
     const std::vector<std::string> words = absl::StrSplit(device.kind, ' ');
-    ++counts[absl::AsciiStrToUpper(words[0])];
+    // The kind of a GPU begins with its maker.
+    const std::string type = absl::AsciiStrToUpper(words[0]);
+    ++counts[type == "CPU" || type == "TPU" ? type : "GPU"];
   }
   return counts;
 }

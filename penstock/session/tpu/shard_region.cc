@@ -18,9 +18,12 @@ const ShardInput* ShardInputOf(const Node& node) {
   return dynamic_cast<const ShardInput*>(node.extra.get());
 }
 
+bool JoinsShards(const Node& node) {
+  return node.num_shards > 1 && node.type == "TPUReplicatedOutput";
+}
+
 bool IsWithinShard(const Tensor& tensor) {
-  return tensor.valid() && tensor.node()->num_shards > 1 &&
-         tensor.node()->type != "TPUReplicatedOutput";
+  return tensor.valid() && tensor.node()->num_shards > 1 && !JoinsShards(*tensor.node());
 }
 
 bool HasRowsForShards(const Shape& shape, int axis, int shards) {

@@ -43,6 +43,9 @@ struct ShardInput : NodeExtra {
 // The slice that `node` is, or null if it is none.
 const ShardInput* ShardInputOf(const Node& node);
 
+// Whether the node joins the values of several shards.
+bool JoinsShards(const Node& node);
+
 // Whether the tensor has another value on each shard.
 bool IsWithinShard(const Tensor& tensor);
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "penstock/runtime/testing/test_device.h"
 #include "penstock/session/control_flow.h"
 #include "penstock/session/data.h"
+#include "penstock/session/gradients.h"
 #include "penstock/session/lowering.h"
 #include "penstock/session/ops/core_ops.h"
 #include "penstock/session/session.h"
@@ -383,6 +385,47 @@ TEST_F(ShardTest, SetNumberOfShardsMakesAContextOfOneShard) {
   EXPECT_EQ(tpu::NumberOfShards(), std::nullopt);
   const tpu::TpuShardContext outer(4), nested(2);
   EXPECT_THAT(Error(), HasSubstr("cannot be nested"));
+}
+
+TEST_F(ShardTest, GradientsDoNotFlowInFromOutside) {
+  const Variable w(Array::Scalar<float>(3), "w");
+  const Tensor x = Placeholder(DType::kF32, {4}, "x");
+  Tensor within;
+  const auto computation = [&](const Tensors& in) -> Fetches {
+    const Tensor y = Apply({w, in[0]}, [](const ir::Values& v) { return v[1] * v[0]; });
+    within = Gradients({y}, {w})[0];
+    return {y, AsVector(within)};
+  };
+  const Tensors out = tpu::Shard(computation, {x}, 4);
+  EXPECT_TRUE(within.valid());
+  // What is computed outside of the outputs has gradients there.
+  EXPECT_TRUE(Gradients({Double(out[0])}, {out[0]})[0].valid());
+  ASSERT_EQ(Error(), "");
+  EXPECT_FALSE(Gradients({Double(out[0])}, {w})[0].valid());
+  EXPECT_THAT(Error(), AllOf(HasSubstr("the output 'TPUReplicatedOutput' of tpu::Shard"),
+                             HasSubstr("compute gradients and minimize in the computation")));
+}
+
+TEST_F(ShardTest, AllShardsAreDoneWhenRunReturns) {
+  const Variable v(Array::Scalar<float>(0), "v");
+  const Tensor x = Placeholder(DType::kF32, {512, 512}, "x");
+  const Tensor mean = Apply({x}, [](const ir::Values& in) {
+    ir::Value y = in[0];
+    for (int i = 0; i < 20; ++i) y = ir::Tanh(y + in[0]);
+    return ir::ReduceMean(y);
+  });
+  // No collective operation: every shard has the value of the feed.
+  const Tensor step =
+      tpu::Shard([&](const Tensors&) -> Fetches { return {Operation(Assign(v, mean))}; }, {}, 8)[0];
+  const Tensor all = tpu::Shard([&](const Tensors&) -> Fetches { return {AsVector(v)}; }, {}, 8)[0];
+  Session session = MakeSession();
+  Array fed = Array::Zeros(DType::kF32, {512, 512});
+  for (int i = 0; i < 10; ++i) {
+    std::fill_n(fed.mutable_data<float>(), fed.num_elements(), 0.0f);
+    ASSERT_TRUE(session.Run(step, {{x, fed}}).ok());
+    std::fill_n(fed.mutable_data<float>(), fed.num_elements(), 1.0f);
+    EXPECT_THAT(session.Run(all)->values<float>(), ::testing::Each(0.0f));
+  }
 }
 
 TEST_F(ShardTest, RejectsWrongArguments) {
