@@ -95,10 +95,10 @@ absl::StatusOr<std::shared_ptr<runtime::Client>> Estimator::Devices(
   std::shared_ptr<runtime::Client> client = opened.lock();
   if (client == nullptr) {
     const int shards = batches_.sharded ? batches_.num_shards : 1;
-    PENSTOCK_ASSIGN_OR_RETURN(
-        client,
-        runtime::OpenClient({.device = target,
-                             .cpu_devices = std::max(config_.session_config.cpu_devices, shards)}));
+    int cpu_devices = config_.session_config.cpu_devices;
+    if (cpu_devices > 0) cpu_devices = std::max(cpu_devices, shards);  // else OpenClient's error
+    PENSTOCK_ASSIGN_OR_RETURN(client,
+                              runtime::OpenClient({.device = target, .cpu_devices = cpu_devices}));
     opened = client;
   }
   return client;

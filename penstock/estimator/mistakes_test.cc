@@ -160,6 +160,10 @@ TEST_F(Mistakes, OfTheConfig) {
   hours.keep_checkpoint_every_n_hours = 0;
   EXPECT_THAT(Make(SmallModelFn, hours).status().message(),
               HasSubstr("keep_checkpoint_every_n_hours is 0"));
+  RunConfig devices = QuietConfig();
+  devices.session_config = {.cpu_devices = 0};
+  EXPECT_THAT(Make(SmallModelFn, devices).Train(TrainBatches(), {.steps = 1}).message(),
+              HasSubstr("cpu_devices is 0"));
 }
 
 TEST_F(Mistakes, AModelDirThatCannotBeWritten) {
