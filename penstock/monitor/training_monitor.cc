@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -103,6 +104,11 @@ class TrainingMonitorCallback : public train::Callback {
     registry_.Get("penstock_devices").Set(strategy.num_replicas());
     registry_.Get("penstock_epochs").Set(context.epochs());
     window_.clear();
+    // Those of earlier trainings of the registry.
+    before_.examples = examples_.value();
+    before_.durations = registry_.step_durations().Counts();
+    memory_of_ = 0;
+    memory_is_shared_ = false;
     published_ = {};
     program_ = nullptr;
     epoch_began_ = registry_.clock()->Seconds();
@@ -232,14 +238,15 @@ class TrainingMonitorCallback : public train::Callback {
            now.stats.seconds - window_[1].stats.seconds >= options_.window_seconds) {
       window_.pop_front();
     }
-    // Reading the kernel's files takes longer than everything else here.
-    if (now.time - memory_read_ >= kMemorySeconds) {
+    // Reading the kernel's files takes longer than everything else here, and a device of another
+    // host is a round trip away: one device at a time, while the executions in flight go on.
+    const int parts = memory_is_shared_ ? 1 : live.strategy().num_replicas();
+    if (now.time - memory_read_ >= kMemorySeconds / parts) {
       memory_read_ = now.time;
       load_ = LoadOfHost();
       SetMemory(live);
     }
-    const Totals none;
-    const Totals& begin = window_.empty() ? none : window_.front();
+    const Totals& begin = window_.empty() ? before_ : window_.front();
     LiveNumbers numbers{
         .recent = Difference(now.stats, begin.stats),
         .cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
@@ -250,7 +257,12 @@ class TrainingMonitorCallback : public train::Callback {
     if (now.pipeline.has_value()) SetPipeline(*now.pipeline);
     registry_.SetWords(Words(numbers));
     registry_.Sample();
-    window_.push_back(std::move(now));
+    // Short epochs publish at their ends, too: the window needs no more than one beginning in
+    // publish_seconds.
+    if (window_.empty() ||
+        now.stats.seconds - window_.back().stats.seconds >= options_.publish_seconds) {
+      window_.push_back(std::move(now));
+    }
   }
 
   // Counts of steps are added here, not by every step: that would be three locked instructions.
@@ -321,40 +333,49 @@ class TrainingMonitorCallback : public train::Callback {
 
   void SetPipeline(const data::PipelineReport& report) {
     registry_.Get("penstock_pipeline_memory_bytes").Set(static_cast<double>(report.memory_bytes));
+    std::vector<std::string> labels;
     for (size_t i = 0; i < report.stages.size(); ++i) {
       const data::StageStats& stage = report.stages[i];
-      const std::string label = absl::StrCat(i, " ", stage.stage);
+      const std::string& label = labels.emplace_back(absl::StrCat(i, " ", stage.stage));
       registry_.Get("penstock_pipeline_stage_busy_seconds", label).Set(stage.busy_seconds);
       registry_.Get("penstock_pipeline_stage_elements", label)
           .Set(static_cast<double>(stage.elements));
       registry_.Get("penstock_pipeline_stage_utilization_ratio", label)
           .Set(data::Utilization(report.stages, i, report.seconds));
-      if (stage.skipped > 0) {
-        registry_.Get("penstock_pipeline_skipped", label).Set(static_cast<double>(stage.skipped));
+      Number& skipped = registry_.Get("penstock_pipeline_skipped", label);
+      if (stage.skipped > 0 || skipped.written()) skipped.Set(static_cast<double>(stage.skipped));
+    }
+    for (const std::string& old : stages_) {
+      if (std::find(labels.begin(), labels.end(), old) != labels.end()) continue;
+      for (const char* name :
+           {"penstock_pipeline_stage_busy_seconds", "penstock_pipeline_stage_elements",
+            "penstock_pipeline_stage_utilization_ratio", "penstock_pipeline_skipped"}) {
+        registry_.Remove(name, old);
       }
     }
+    stages_ = std::move(labels);
     const std::optional<size_t> limit =
         data::Bottleneck(report.stages, report.seconds, report.reader_wait_seconds);
     registry_.SetLimitingStage(
         limit.has_value() ? absl::StrCat(*limit, " ", report.stages[*limit].stage) : "");
   }
 
+  // The memory of the next device; of the first one if it is the same for all.
   void SetMemory(const LiveTraining& live) {
     const train::Strategy& strategy = live.strategy();
-    for (int r = 0; r < strategy.num_replicas(); ++r) {
-      const runtime::Device& device = strategy.device(r);
-      const runtime::FreeMemoryInfo free = strategy.client().FreeMemory(device);
-      const std::string label = absl::StrCat(device.index);
-      if (free.bytes != INT64_MAX) {
-        registry_.Get("penstock_device_memory_free_bytes", label)
-            .Set(static_cast<double>(free.bytes));
-      }
-      if (device.memory_bytes > 0) {
-        registry_.Get("penstock_device_memory_total_bytes", label)
-            .Set(static_cast<double>(device.memory_bytes));
-      }
-      if (free.shared) break;  // the same for every device
+    const runtime::Device& device = strategy.device(memory_of_);
+    const runtime::FreeMemoryInfo free = strategy.client().FreeMemory(device);
+    const std::string label = absl::StrCat(device.index);
+    if (free.bytes != INT64_MAX) {
+      registry_.Get("penstock_device_memory_free_bytes", label)
+          .Set(static_cast<double>(free.bytes));
     }
+    if (device.memory_bytes > 0) {
+      registry_.Get("penstock_device_memory_total_bytes", label)
+          .Set(static_cast<double>(device.memory_bytes));
+    }
+    memory_is_shared_ = free.shared;
+    if (!free.shared) memory_of_ = (memory_of_ + 1) % strategy.num_replicas();
   }
 
   static constexpr double kMemorySeconds = 1;
@@ -376,6 +397,10 @@ class TrainingMonitorCallback : public train::Callback {
   double next_publish_ = 0;
   double compile_began_ = 0;
   double memory_read_ = -kMemorySeconds, load_ = 0;
+  int memory_of_ = 0;  // replica whose memory is read next
+  bool memory_is_shared_ = false;
+  std::vector<std::string> stages_;  // labels of the pipeline
+  Totals before_;                    // when the training began
   std::deque<Totals> window_;
   Totals published_;
   runtime::Executable* program_ = nullptr;

@@ -1,15 +1,22 @@
 #include "penstock/monitor/training_monitor.h"
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "penstock/base/clock.h"
 #include "penstock/data/dataset.h"
 #include "penstock/monitor/device_kinds.h"
 #include "penstock/nn/layers.h"
 #include "penstock/nn/losses.h"
 #include "penstock/nn/schedules.h"
+#include "penstock/runtime/testing/counting_client.h"
+#include "penstock/runtime/testing/test_device.h"
 #include "penstock/train/callbacks/checkpoint.h"
 #include "penstock/train/live_training.h"
 #include "penstock/train/testing/files.h"
@@ -24,6 +31,7 @@ using ::testing::HasSubstr;
 using ::testing::IsNull;
 using ::testing::Not;
 using ::testing::NotNull;
+using train::TrainingContext;
 using train::testing::SmallOptions;
 using train::testing::SmallTrainer;
 
@@ -273,6 +281,97 @@ TEST(TrainingMonitorTest, MayEndBeforeTheRegistryIsRead) {
   Registry registry;
   { const auto monitor = TrainingMonitor(registry); }
   EXPECT_EQ(registry.Take().state, "");
+}
+
+// ---- Several trainings of one registry ----
+
+class Tick : public train::Callback {  // an execution takes a second
+ public:
+  explicit Tick(base::FakeClock& clock) : clock_(clock) {}
+  absl::Status BatchEnd(TrainingContext&, const train::Position&, const train::Logs&) override {
+    clock_.Advance(1);
+    return absl::OkStatus();
+  }
+
+ private:
+  base::FakeClock& clock_;
+};
+
+// The largest value of a number that was published.
+class Largest : public train::Callback {
+ public:
+  Largest(Registry& registry, const char* number) : registry_(registry), number_(number) {}
+  absl::Status BatchEnd(TrainingContext&, const train::Position&, const train::Logs&) override {
+    const Snapshot s = registry_.Take();
+    if (const double* value = s.Find(number_)) largest = std::max(largest, *value);
+    return absl::OkStatus();
+  }
+  double largest = 0;
+
+ private:
+  Registry& registry_;
+  const char* const number_;
+};
+
+TEST(TrainingMonitorTest, CountsNoExamplesOfAnEarlierTrainingInTheRate) {
+  base::FakeClock clock;
+  clock.Advance(5);
+  Registry registry(&clock);
+  auto trainer = SmallTrainer({.clock = &clock});
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const auto rate = std::make_shared<Largest>(registry, "penstock_examples_per_second");
+  const auto monitor = TrainingMonitor(registry, {.publish_seconds = 0});
+  for (int fit = 0; fit < 2; ++fit) {
+    const auto history =
+        (*trainer)->Fit(Batches(), {.callbacks = {std::make_shared<Tick>(clock), monitor, rate}});
+    ASSERT_TRUE(history.ok()) << history.status();
+  }
+  EXPECT_GT(rate->largest, 0);
+  EXPECT_LE(rate->largest, 16 + 1e-9);  // a batch in a second
+}
+
+TEST(TrainingMonitorTest, ForgetsTheStagesOfAnEarlierPipeline) {
+  Registry registry;
+  auto trainer = SmallTrainer();
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  const auto monitor = TrainingMonitor(registry, {.publish_seconds = 0});
+  const auto points = data::Dataset::FromArrays(train::testing::Points(100));
+  ASSERT_TRUE((*trainer)->Fit(points.Shuffle(50).Batch(16), {.callbacks = {monitor}}).ok());
+  ASSERT_TRUE((*trainer)->Fit(points.Batch(16), {.callbacks = {monitor}}).ok());
+  std::vector<std::string> stages;
+  for (const MetricValue& metric : registry.Take().metrics) {
+    if (metric.name == "penstock_pipeline_stage_utilization_ratio") stages.push_back(metric.label);
+  }
+  EXPECT_THAT(stages, ::testing::ElementsAre(::testing::StartsWith("0 "), "1 Batch(16)"));
+}
+
+// ---- Memory of devices ----
+
+class ClientWithMemory : public runtime::CountingClient {
+ public:
+  using CountingClient::CountingClient;
+  runtime::FreeMemoryInfo FreeMemory(const runtime::Device& device) override {
+    asked.push_back(device.index);
+    return {.bytes = 1 << 20, .where = "device"};  // not shared
+  }
+  std::vector<int> asked;
+};
+
+TEST(TrainingMonitorTest, AsksForTheMemoryOfOneDeviceAtATime) {
+  base::FakeClock clock;
+  clock.Advance(5);
+  Registry registry(&clock);
+  const auto client = std::make_shared<ClientWithMemory>(runtime::TestClient(4));
+  auto trainer = SmallTrainer({.replicas = 4, .client = client, .clock = &clock});
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  ASSERT_TRUE((*trainer)->Fit(Batches(), {}).ok());
+  client->asked.clear();  // the compilation asked, too
+  const auto history = (*trainer)->Fit(
+      Batches(), {.callbacks = {std::make_shared<Tick>(clock),
+                                TrainingMonitor(registry, {.publish_seconds = 0})}});
+  ASSERT_TRUE(history.ok()) << history.status();
+  // After each of 7 batches.
+  EXPECT_THAT(client->asked, ::testing::ElementsAre(0, 1, 2, 3, 0, 1, 2));
 }
 
 }  // namespace training_monitor_test
