@@ -5,6 +5,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
+#include "penstock/diagnose/symptoms.h"
+
 namespace penstock::diagnose {
 namespace diagnosis_test {
 
@@ -44,6 +46,20 @@ const Finding* Find(const std::vector<Finding>& findings, absl::string_view rule
   const auto at = std::find_if(findings.begin(), findings.end(),
                                [&](const Finding& f) { return f.rule == rule; });
   return at == findings.end() ? nullptr : &*at;
+}
+
+TEST(Symptoms, ExtrapolateAShuffleBufferToOnePassAtMost) {
+  DataBench bench;
+  bench.pipeline.data = {.format = DataFormat::kImages, .files = {"a.jpg"}, .bytes = 3'000'000'000};
+  bench.pipeline.bytes_per_element = 1e7;  // 300 elements
+  bench.pipeline.shuffle = 200;
+  bench.requested_shuffle = 10000;
+  bench.rungs.resize(3);
+  bench.rungs[1].first_batch_seconds = 1;
+  bench.rungs[2].first_batch_seconds = 11;
+  const Symptoms s = SymptomsOf(bench, int64_t{16} << 30);
+  EXPECT_NEAR(s.fill_seconds, 15, 1e-9);
+  EXPECT_EQ(s.peak_bytes, 1'000'000'000);
 }
 
 TEST(Diagnosis, ReportsConsumerBoundForSlowAccelerator) {

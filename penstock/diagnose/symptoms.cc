@@ -37,6 +37,12 @@ Symptoms::Source SourceOf(DataFormat format) {
   return format == DataFormat::kImages ? Symptoms::Source::kFiles : Symptoms::Source::kOther;
 }
 
+// Elements that a shuffle buffer of this size holds: those of one pass at most.
+double Held(const DataBench& bench, int64_t shuffle) {
+  const double size = static_cast<double>(shuffle), elements = bench.elements();
+  return elements > 0 ? std::min(size, elements) : size;
+}
+
 // Returns the time to fill the shuffle buffer, extrapolated if the buffer was reduced for the
 // measurement.
 double FillSeconds(const DataBench& bench) {
@@ -44,8 +50,7 @@ double FillSeconds(const DataBench& bench) {
   const Measured& before = bench.rungs[bench.rungs.size() - 2];
   const double filled =
       std::max(0.0, bench.whole().first_batch_seconds - before.first_batch_seconds);
-  return filled * static_cast<double>(bench.requested_shuffle) /
-         static_cast<double>(bench.pipeline.shuffle);
+  return filled * Held(bench, bench.requested_shuffle) / Held(bench, bench.pipeline.shuffle);
 }
 
 }  // namespace
@@ -100,8 +105,8 @@ Symptoms SymptomsOf(const DataBench& bench, int64_t available_bytes) {
   s.wait_p99_seconds = bench.whole().wait_p99_seconds;
 
   for (const Measured& rung : bench.rungs) s.peak_bytes = std::max(s.peak_bytes, rung.peak_bytes);
-  s.peak_bytes +=
-      static_cast<int64_t>(each * static_cast<double>(bench.requested_shuffle - pipeline.shuffle));
+  s.peak_bytes += static_cast<int64_t>(
+      each * (Held(bench, bench.requested_shuffle) - Held(bench, pipeline.shuffle)));
   s.available_bytes = available_bytes;
   s.budget_bytes = bench.whole().report.memory_budget_bytes;
   s.budget_peak_bytes = bench.whole().report.peak_memory_bytes;
