@@ -205,6 +205,17 @@ TEST_F(BenchTest, DiagnosesTrainingWithoutSaving) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "m.safetensors"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 
+  for (const std::vector<std::string>& option :
+       std::vector<std::vector<std::string>>{{"--batch-size", "4"},
+                                             {"--shuffle", "7"},
+                                             {"--image-size", "4", "4"},
+                                             {"--image-feature", "x"}}) {
+    std::vector<std::string> both = command;
+    both.insert(both.begin() + 1, option.begin(), option.end());
+    const CommandResult ignored = Penstock(both);
+    EXPECT_EQ(ignored.code, 1) << option[0];
+    EXPECT_THAT(ignored.err, HasSubstr("are those of the training"));
+  }
   const CommandResult wrong = Penstock({"doctor", "--", "train", "--no-such-option"});
   EXPECT_EQ(wrong.code, 1);
   EXPECT_THAT(wrong.err, HasSubstr("penstock train: "));

@@ -24,7 +24,15 @@ class Devices : public Command {
   absl::Status Run() override {
     PENSTOCK_ASSIGN_OR_RETURN(const std::string address, device_.Address());
     // Without a session, so that devices in use are listed, too.
-    if (!address.empty()) return ListWorker(address);
+    if (!address.empty()) {
+      if (device_.take_over || device_.cpu_devices > 0) {
+        return absl::InvalidArgumentError(
+            "a worker's devices are listed without a session, so --take-over and --cpu-devices do "
+            "not apply; give --take-over to train, evaluate or predict, and --cpu-devices to "
+            "penstock worker");
+      }
+      return ListWorker(address);
+    }
     PENSTOCK_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Client> client, device_.Open());
     return List(client->platform(), client->version(),
                 {client->devices().begin(), client->devices().end()});

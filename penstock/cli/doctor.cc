@@ -66,8 +66,15 @@ class Doctor : public Command {
 
   absl::StatusOr<diagnose::Diagnosis> DiagnoseTraining(
       const std::vector<std::string>& arguments) const {
-    PENSTOCK_ASSIGN_OR_RETURN(TrainingSetup setup, SetUpTraining(arguments));
     diagnose::PipelineOptions pipeline = pipeline_.Value();
+    if (const diagnose::PipelineOptions none;
+        pipeline.batch_size != none.batch_size || pipeline.shuffle != none.shuffle ||
+        pipeline.image_size != none.image_size || !pipeline.image_feature.empty()) {
+      return absl::InvalidArgumentError(
+          "--batch-size, --shuffle, --image-size and --image-feature are those of the training; "
+          "give them after --, with the other options of penstock train");
+    }
+    PENSTOCK_ASSIGN_OR_RETURN(TrainingSetup setup, SetUpTraining(arguments));
     pipeline.data = setup.data;
     pipeline.batch_size = setup.batch_size;
     pipeline.shuffle = setup.shuffle;

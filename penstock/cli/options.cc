@@ -9,10 +9,12 @@
 #include <type_traits>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 #include "penstock/base/status.h"
 #include "penstock/cli/config_file.h"
@@ -37,6 +39,18 @@ namespace {
 constexpr int kWrongUsage = 2;
 
 // Each of these functions returns an error message, or "" if the text is valid.
+
+// CLI11 takes an integer that begins with 0 for an octal one, and none with spaces around it.
+std::string WithoutLeadingZeros(const std::string& given) {
+  std::string text(absl::StripAsciiWhitespace(given));
+  const size_t first = !text.empty() && (text[0] == '-' || text[0] == '+') ? 1 : 0;
+  size_t digit = first;
+  while (digit + 1 < text.size() && text[digit] == '0' &&
+         absl::ascii_isdigit(static_cast<unsigned char>(text[digit + 1]))) {
+    ++digit;
+  }
+  return text.erase(first, digit - first);
+}
 
 // Parses 64-bit integers, so that the value of no option overflows.
 std::string CheckInteger(absl::string_view text, int64_t min, uint64_t max) {
@@ -124,6 +138,7 @@ Option& Option::ShowDefault(const std::string& text) {
 
 Option& Option::Range(int64_t min, uint64_t max) {
   info_->integer = {min, max};
+  if (info_->kind == OptionInfo::Kind::kInteger) option_->transform(WithoutLeadingZeros);
   const auto check =
       info_->kind == OptionInfo::Kind::kIntegerRange ? CheckIntegerRange : CheckInteger;
   option_->check([=](const std::string& text) { return check(text, min, max); },
@@ -172,6 +187,7 @@ Option& Option::Separator(char separator) {
 
 Option& Option::Bytes() {
   option_->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
+  option_->transform(WithoutLeadingZeros);  // runs first
   info_->bytes = true;
   return *this;
 }

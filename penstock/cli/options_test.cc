@@ -188,6 +188,26 @@ TEST(AllOptionsOfAllCommands, NameOptionValueAndRangeInErrors) {
               AllOf(HasSubstr("--profile-steps"), HasSubstr("'20-10' is not FIRST-LAST")));
 }
 
+TEST(CommandLine, TakesLeadingZerosForDecimalNumbers) {
+  const auto parsed = [](const std::string& text) {
+    int64_t number = 0;
+    CommandLine line("test", "test");
+    line.options().Add("--number", number, "A number").Range(-100, 1000);
+    EXPECT_TRUE(line.Parse(Strings{"--number", text}).ok()) << text;
+    return number;
+  };
+  EXPECT_EQ(parsed("064"), 64);
+  EXPECT_EQ(parsed("08"), 8);
+  EXPECT_EQ(parsed("-010"), -10);
+  EXPECT_EQ(parsed("000"), 0);
+  EXPECT_EQ(parsed(" 8 "), 8);
+  int64_t bytes = 0;
+  CommandLine line("test", "test");
+  line.options().Add("--bytes", bytes, "Bytes").Range(1, uint64_t{1} << 50).Bytes();
+  EXPECT_TRUE(line.Parse(Strings{"--bytes", "0100MB"}).ok());
+  EXPECT_EQ(bytes, 100'000'000);
+}
+
 TEST(CommandLineErrors, SayWhatWouldBeRight) {
   const auto error = [](const Strings& line) {
     return std::string(CheckArguments(line).message());

@@ -214,7 +214,8 @@ absl::StatusOr<int64_t> CountImages(const std::vector<std::string>& patterns) {
       const std::string name = io::Basename(file);
       const size_t dash = name.rfind('-'), dot = name.rfind(".tfrec");
       int64_t count = 0;
-      if (dash != std::string::npos && dot != std::string::npos && dash < dot &&
+      // Other names end in a number, too: "train-00000-of-00004.tfrecord".
+      if (pack::IsShardName(name) &&
           absl::SimpleAtoi(name.substr(dash + 1, dot - dash - 1), &count)) {
         total += count;
         continue;

@@ -589,6 +589,24 @@ class TrainOptionsTest : public testing::CommandFixture {
   }
 };
 
+TEST_F(TrainOptionsTest, CountsTheImagesOfShardsWithOtherNames) {
+  const Json want = History({});
+  std::filesystem::create_directory(Path("tf"));
+  std::filesystem::copy(Path("shards/classes.txt"), Path("tf"));
+  int number = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(Path("shards"))) {
+    if (entry.path().extension() != ".tfrec") continue;
+    std::filesystem::copy(entry.path(),
+                          Path(absl::StrCat("tf/train-0000", number++, "-of-00001.tfrecord")));
+  }
+  ASSERT_EQ(number, 1);
+  // The learning rate's decay depends on the number of steps.
+  const CommandResult other = Penstock({"train", "--data", Path("tf/*.tfrecord"), "--json",
+                                        "--model", "mlp", "--epochs", "2", "--batch-size", "8"});
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_EQ(Json::parse(other.out)["epochs"], want);
+}
+
 TEST_F(TrainOptionsTest, HaveTheirEffects) {
   const auto effects = Effects();
   const std::string help = Penstock({"train", "--help"}).out;

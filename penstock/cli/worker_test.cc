@@ -135,6 +135,14 @@ TEST_F(WorkerCommandTest, AttachAndDevicesShowAWorker) {
   EXPECT_EQ(devices.code, 0) << devices.err;
   EXPECT_THAT(devices.out, AllOf(HasSubstr("  1  "), HasSubstr("in use by session ")));
   EXPECT_EQ(Json::parse(Penstock({"devices", "--device", address, "--json"}).out).size(), 2u);
+  for (const std::vector<std::string>& option :
+       std::vector<std::vector<std::string>>{{"--take-over"}, {"--cpu-devices", "2"}}) {
+    std::vector<std::string> line = {"devices", "--device", address};
+    line.insert(line.end(), option.begin(), option.end());
+    const CommandResult ignored = Penstock(line);
+    EXPECT_EQ(ignored.code, 1) << option[0];
+    EXPECT_THAT(ignored.err, HasSubstr("without a session"));
+  }
   const Json json = Json::parse(Penstock({"attach", address, "--json"}).out);
   EXPECT_EQ(json["sessions"].size(), 1u);
   EXPECT_EQ(json["sessions"][0]["devices"], Json({0, 1}));
