@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 
 #include "penstock/base/exceptions.h"
+#include "penstock/base/json_dump.h"
 #include "penstock/base/status.h"
 #include "penstock/data/travel/allowed_paths.h"
 #include "penstock/io/file_system.h"
@@ -34,6 +35,11 @@ std::optional<double> ScoreOf(bool has, double score) {
 // The client shows it beside errors of its own files, and its user may have other credentials.
 absl::Status OnTheWorker(const absl::Status& status) {
   return base::WithContext(status, "on the worker");
+}
+
+// Strings of messages must be UTF-8, and the name of a folder may be anything.
+std::string WarningOf(const absl::Status& status) {
+  return base::ReplaceInvalidUtf8(std::string(status.message()));
 }
 
 Reply ReplyOf(CheckpointsReply body) {
@@ -77,7 +83,7 @@ struct WorkerCheckpoints::Store {
     PENSTOCK_RETURN_IF_ERROR(saved.status());
     CheckpointsReply reply;
     reply.set_bytes(saved->info.num_bytes);
-    if (!saved->cleanup.ok()) reply.set_warning(std::string(saved->cleanup.message()));
+    if (!saved->cleanup.ok()) reply.set_warning(WarningOf(saved->cleanup));
     return ReplyOf(std::move(reply));
   }
   absl::StatusOr<Reply> Annotate(const Checkpoints::Annotate& annotate) {
@@ -87,12 +93,14 @@ struct WorkerCheckpoints::Store {
     PENSTOCK_ASSIGN_OR_RETURN(const save::Saved saved,
                               manager.Annotate(annotate.step(), annotate.state(),
                                                ScoreOf(annotate.has_score(), annotate.score())));
-    if (!saved.cleanup.ok()) reply.set_warning(std::string(saved.cleanup.message()));
+    if (!saved.cleanup.ok()) reply.set_warning(WarningOf(saved.cleanup));
     return ReplyOf(std::move(reply));
   }
   absl::StatusOr<Reply> Read();
   absl::StatusOr<Reply> Load(const Checkpoints::Load& load,
                              const std::vector<runtime::Device>& devices);
+  absl::StatusOr<Reply> LoadTo(const std::vector<runtime::Device>& devices,
+                               const Checkpoints::Load& load, std::vector<uint64_t>& added);
   absl::StatusOr<Reply> Newest() {
     PENSTOCK_ASSIGN_OR_RETURN(const save::CheckpointList list, manager.List());
     CheckpointsReply reply;
@@ -145,6 +153,19 @@ absl::Status WorkerCheckpoints::Store::AddBuffer(uint64_t handle, const runtime:
 
 absl::StatusOr<Reply> WorkerCheckpoints::Store::Load(const Checkpoints::Load& load,
                                                      const std::vector<runtime::Device>& devices) {
+  std::vector<uint64_t> added;
+  absl::StatusOr<Reply> reply = base::CatchExceptions([&] { return LoadTo(devices, load, added); });
+  if (!reply.ok()) {
+    // The client has no buffers then, whose end would free these.
+    shared->gate.Use([&](SessionState& session) { session.Delete(added).IgnoreError(); });
+  }
+  return reply;
+}
+
+// `added`: the buffers that the session has got, also after an error.
+absl::StatusOr<Reply> WorkerCheckpoints::Store::LoadTo(const std::vector<runtime::Device>& devices,
+                                                       const Checkpoints::Load& load,
+                                                       std::vector<uint64_t>& added) {
   const auto find = [&](const std::string& name) -> absl::StatusOr<base::Array> {
     const base::Array* array = found.Find(name);
     if (array != nullptr) return *array;
@@ -159,7 +180,8 @@ absl::StatusOr<Reply> WorkerCheckpoints::Store::Load(const Checkpoints::Load& lo
       // Executions take the buffers, so each needs memory of its own.
       PENSTOCK_ASSIGN_OR_RETURN(const runtime::Buffer buffer,
                                 shared->client->Put(array.Clone(), device));
-      PENSTOCK_RETURN_IF_ERROR(AddBuffer(handle++, buffer));
+      PENSTOCK_RETURN_IF_ERROR(AddBuffer(handle, buffer));
+      added.push_back(handle++);
     }
   }
   if (!load.other_names().empty()) {
@@ -171,6 +193,7 @@ absl::StatusOr<Reply> WorkerCheckpoints::Store::Load(const Checkpoints::Load& lo
     PENSTOCK_ASSIGN_OR_RETURN(const base::Array blob, ToBlob(others));
     PENSTOCK_ASSIGN_OR_RETURN(const runtime::Buffer buffer, shared->client->Put(blob, devices[0]));
     PENSTOCK_RETURN_IF_ERROR(AddBuffer(load.others(), buffer));
+    added.push_back(load.others());
     reply.set_others_bytes(blob.num_bytes());
   }
   if (!load.names().empty()) found = {};
@@ -261,7 +284,13 @@ absl::Status WorkerCheckpoints::Handle(Call& call) {
     return absl::InvalidArgumentError(absl::StrCat("there is no store ", body.store()));
   }
   Thread& thread = found->second;
-  if (body.has_save()) return Save(thread, request, std::move(*body.mutable_save()));
+  if (body.has_save()) {
+    const absl::Status begun = base::CatchExceptions(
+        [&] { return Save(thread, request, std::move(*body.mutable_save())); });
+    // There is nothing to annotate then, either.
+    if (!begun.ok()) thread.pool->Schedule([store = thread.store] { store->last_failed = true; });
+    return begun;
+  }
   std::vector<runtime::Device> devices;
   for (const int index : body.load().devices()) {
     PENSTOCK_ASSIGN_OR_RETURN(const runtime::Device* device, session_.device(index));

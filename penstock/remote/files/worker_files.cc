@@ -26,7 +26,7 @@ namespace {
 // A client waits for each reply but those of a few threads.
 constexpr int kMaxWaiting = 64;
 constexpr size_t kMaxOpen = 256;
-// Their names fit into one message.
+// Names of usual lengths fit into one message.
 constexpr size_t kMaxListed = 100'000;
 
 FilesReply::Info InfoOf(const io::FileInfo& info) {
@@ -96,7 +96,9 @@ struct WorkerFiles::State {
 
   SessionGate gate;
   const std::shared_ptr<io::FileSystem> fs;
-  std::atomic<int> waiting{0};
+  // Requests that wait: of closes, or others.
+  std::atomic<int>& Waiting(bool closes) { return closes ? closing : waiting; }
+  std::atomic<int> waiting{0}, closing{0};
   absl::flat_hash_map<uint64_t, std::unique_ptr<io::RandomAccessFile>> inputs;
   absl::flat_hash_map<uint64_t, std::unique_ptr<io::OutputStream>> outputs;
   absl::flat_hash_map<uint64_t, std::shared_ptr<void>> locks;
@@ -251,9 +253,13 @@ absl::Status WorkerFiles::Handle(Call& call) {
   const uint64_t request = call.body.id();
   if (request == 0) return absl::InvalidArgumentError("Files without a request id");
   const std::shared_ptr<State> state = thread_.state;
-  if (state->waiting >= kMaxWaiting) {
+  // A client closes many files at once without waiting. Their number has a limit of its own: a file
+  // that stayed open would count until the session ends.
+  const bool closes = call.body.files().has_close();
+  const int limit = closes ? 2 * static_cast<int>(kMaxOpen) : kMaxWaiting;
+  if (state->Waiting(closes) >= limit) {
     return absl::ResourceExhaustedError(
-        absl::StrCat(kMaxWaiting, " requests about files wait for the worker's disk"));
+        absl::StrCat(limit, " requests about files wait for the worker's disk"));
   }
   // Bounds what waits.
   if (call.bytes > 2 * kMaxFilePart) {
@@ -271,13 +277,13 @@ absl::Status WorkerFiles::Handle(Call& call) {
     PENSTOCK_ASSIGN_OR_RETURN(
         thread_.pool, base::ThreadPool::Make(1, "files", base::ThreadPool::Priority::kBackground));
   }
-  ++state->waiting;
-  thread_.pool->Schedule([state, request, body = std::move(body), payload = std::move(call.payload),
-                          arrays]() mutable {
+  ++state->Waiting(closes);
+  thread_.pool->Schedule([state, closes, request, body = std::move(body),
+                          payload = std::move(call.payload), arrays]() mutable {
     absl::StatusOr<Answer> answer =
         base::CatchExceptions([&] { return state->Execute(body, payload, *arrays); });
     arrays.reset();
-    --state->waiting;
+    --state->Waiting(closes);
     answer.ok()
         ? state->gate.SendReply(request, std::move(answer->reply), std::move(answer->payload))
         : state->gate.SendError(request, answer.status());

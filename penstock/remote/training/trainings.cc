@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "penstock/base/clock.h"
+#include "penstock/base/json_dump.h"
 #include "penstock/base/status.h"
 
 namespace penstock::remote {
@@ -173,10 +174,12 @@ void Trainings::Ended(const std::string& id, const TrainingEnd& end) {
   bool finished = false;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    // The worker ends and has killed it: its next run goes on with it.
-    finished = !closing_;
-    if (finished) SetEndedLocked(entries_[id], end);
-    record = entries_[id].record;
+    Entry& entry = entries_[id];
+    // The worker ends, and has killed it or accepted no session of it: its next run goes on with it.
+    const bool rejected = draining_ && !entry.running->session_opened && !entry.record.stopping;
+    finished = !closing_ && !rejected;
+    if (finished) SetEndedLocked(entry, end);
+    record = entry.record;
   }
   if (finished && options_.on_ended) options_.on_ended(record);
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -185,6 +188,11 @@ void Trainings::Ended(const std::string& id, const TrainingEnd& end) {
   entry.running = nullptr;
   OutputLocked(entry)->Close();
   changed_.notify_all();
+}
+
+void Trainings::Drain() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  draining_ = true;
 }
 
 void Trainings::GiveUp(const std::string& id, const std::string& why) {
@@ -295,12 +303,12 @@ TrainingInfo Trainings::InfoLocked(Entry& entry) const {
   info.set_user(Printable(record.claim.user));
   info.set_since_unix_seconds(record.since_unix_seconds);
   info.set_starts(record.starts);
-  info.set_command(TrainingCommandLine(record.arguments));
+  info.set_command(base::ReplaceInvalidUtf8(TrainingCommandLine(record.arguments)));
   info.set_output_bytes(OutputLocked(entry)->end());
   if (record.ended) {
     info.set_state(TrainingInfo::ENDED);
     info.set_exit_code(record.exit_code);
-    info.set_end(record.end);
+    info.set_end(base::ReplaceInvalidUtf8(record.end));
     info.set_ended_unix_seconds(record.ended_unix_seconds);
   } else if (record.stopping) {
     info.set_state(TrainingInfo::STOPPING);

@@ -71,6 +71,8 @@ class Trainings {
   absl::Status AskToStop(const std::string& id);
   // Kills its process. `words`: how it ended, in its record.
   void Kill(const std::string& id, const std::string& words);
+  // The worker accepts no new sessions: a training that ends before it had one is unfinished.
+  void Drain();
   // Waits until it has ended; false if it has not within this time.
   bool AwaitEnd(const std::string& id, double seconds);
 
@@ -118,7 +120,7 @@ class Trainings {
   std::condition_variable changed_;
   mutable std::map<std::string, Entry> entries_;  // by id
   std::vector<std::thread> done_;                 // threads of trainings that have ended
-  bool closing_ = false;
+  bool closing_ = false, draining_ = false;
 };
 
 }  // namespace penstock::remote

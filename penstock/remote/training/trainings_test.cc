@@ -61,6 +61,29 @@ class TrainingsTest : public testing::Test {
   std::unique_ptr<Trainings> trainings_;
 };
 
+TEST_F(TrainingsTest, AnswersCanBeReadWhateverATrainingIsCalledAndPrints) {
+  // The command line is cut within a character of one of the two.
+  for (const std::string odd : {"", "x"}) {
+    std::string name = odd;
+    for (int i = 0; i < 400; ++i) name += "\u0436";
+    const TrainingReply reply =
+        AwaitEnd(Start(odd.empty() ? 'a' : 'b', ": '" + name + "'; printf 'caf\\351\\n'; exit 3"));
+    TrainingReply read;
+    EXPECT_TRUE(read.ParseFromString(reply.SerializeAsString()));
+    EXPECT_THAT(read.training().end(), HasSubstr("caf\uFFFD"));
+  }
+}
+
+TEST_F(TrainingsTest, OneThatADrainingWorkerAcceptedNoSessionOfIsStartedAgain) {
+  const std::string id = Start('a', "until [ -e " + folder_ + "/go ]; do :; done; exit 1");
+  trainings_->Drain();
+  std::ofstream(folder_ + "/go") << "go";
+  EXPECT_TRUE(trainings_->AwaitEnd(id, 100));
+  Open();
+  ASSERT_EQ(trainings_->Unfinished().size(), 1u);
+  EXPECT_EQ(trainings_->Unfinished()[0].id, id);
+}
+
 TEST_F(TrainingsTest, SaysHowATrainingEnded) {
   const TrainingReply good = AwaitEnd(Start('a', "echo one; echo two >&2"));
   EXPECT_EQ(good.output(), "one\ntwo\n");

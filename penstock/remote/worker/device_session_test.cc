@@ -1,25 +1,41 @@
 #include "penstock/remote/worker/device_session.h"
 
 #include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include <gmock/gmock.h>
 
 #include "penstock/base/clock.h"
+#include "penstock/io/forwarding_file_system.h"
 #include "penstock/remote/protocol.pb.h"
 #include "penstock/remote/testing/fake_client.h"
 #include "penstock/remote/wire/wire_types.h"
+#include "penstock/save/checkpoint.h"
 
 namespace penstock::remote {
 namespace device_session_test {
 
 using testing::AllOf;
 using testing::HasSubstr;
+
+struct TestFolder {
+  TestFolder() {
+    std::string pattern = testing::TempDir() + "device_session_XXXXXX";
+    path = ::mkdtemp(pattern.data());
+  }
+  ~TestFolder() { std::filesystem::remove_all(path); }
+  std::string path;
+};
 
 // Keeps what the session sends.
 class RecordingLink : public Link {
@@ -28,6 +44,7 @@ class RecordingLink : public Link {
   absl::Status Post(Message message) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closed_.has_value()) return *closed_;
+    if (message.header.size() > limit) return absl::ResourceExhaustedError("too large");
     sent_.push_back(std::move(message));
     changed_.notify_all();
     return absl::OkStatus();
@@ -37,6 +54,8 @@ class RecordingLink : public Link {
     if (!closed_.has_value()) closed_ = reason;
   }
   Stats stats() const override { return {}; }
+
+  size_t limit = SIZE_MAX;  // bytes of a message
 
   // The `index`th message, when it has been sent.
   Message WaitFor(size_t index) {
@@ -70,11 +89,14 @@ class DeviceSessionTest : public testing::Test {
   void Open(const SessionLimits& limits,
             std::shared_ptr<runtime::Client> client = std::make_shared<FakeClient>(),
             std::vector<std::string> readable = {}) {
+    OpenWith({.limits = limits, .readable = std::move(readable)}, std::move(client));
+  }
+  void OpenWith(const DeviceSessionOptions& options,
+                std::shared_ptr<runtime::Client> client = std::make_shared<FakeClient>()) {
     Close();
     control_ = std::make_unique<RecordingLink>();
     bulk_ = std::make_unique<RecordingLink>();
-    session_ = std::make_unique<DeviceSession>(
-        std::move(client), DeviceSessionOptions{.limits = limits, .readable = std::move(readable)});
+    session_ = std::make_unique<DeviceSession>(std::move(client), options);
     session_->Attach(control_.get(), bulk_.get());
     replies_ = 0;
   }
@@ -563,9 +585,92 @@ TEST_F(DeviceSessionTest, RejectsCheckpointsOfNoStoreAndUnknownRequestsAboutThem
   EXPECT_TRUE(absl::IsUnimplemented(Call(request).status()));
   request.mutable_checkpoints()->mutable_save()->add_names("x");
   EXPECT_TRUE(absl::IsInvalidArgument(Call(request).status()));
+  // Nothing was saved that could be annotated.
+  request.mutable_checkpoints()->mutable_annotate()->set_step(7);
+  EXPECT_TRUE(Call(request).ok());
   // This session may write nowhere.
   request.mutable_checkpoints()->set_read(true);
   EXPECT_TRUE(absl::IsPermissionDenied(Call(request).status()));
+}
+
+// The client has no buffers after an error, whose end would free them.
+TEST_F(DeviceSessionTest, AFailedLoadLeavesNoBuffers) {
+  const TestFolder folder;
+  save::CheckpointManager manager(*io::FileSystem::Default(), folder.path, {});
+  save::Checkpoint checkpoint{.step = 1};
+  checkpoint.arrays.Set("a", base::Array::Zeros(base::DType::kU8, {4}));
+  checkpoint.arrays.Set("b", base::Array::Zeros(base::DType::kU8, {1 << 20}));
+  ASSERT_TRUE(manager.Save(checkpoint).ok());
+  OpenWith({.limits = {.max_buffer_bytes = 1 << 16},
+            .readable = {folder.path},
+            .writable = {folder.path}});
+  Request request;
+  request.mutable_checkpoints()->set_store(1);
+  request.mutable_checkpoints()->mutable_open()->set_folder(folder.path);
+  request.mutable_checkpoints()->mutable_open()->set_keep(1);
+  ASSERT_TRUE(Call(request).ok());
+  request.mutable_checkpoints()->set_read(true);
+  ASSERT_TRUE(Call(request).ok());
+  Checkpoints::Load& load = *request.mutable_checkpoints()->mutable_load();
+  load.add_names("a");
+  load.add_names("b");
+  load.add_devices(0);
+  load.set_first_buffer(50);
+  EXPECT_TRUE(absl::IsResourceExhausted(Call(request).status()));
+  EXPECT_EQ(session_->stats().buffers, 0);
+}
+
+// A file system whose disk is busy until `go`.
+class BusyFileSystem : public io::ForwardingFileSystem {
+ public:
+  BusyFileSystem() : ForwardingFileSystem(io::FileSystem::Default()) {}
+  absl::StatusOr<io::FileInfo> Stat(absl::string_view uri) override {
+    go.WaitForNotification();
+    return ForwardingFileSystem::Stat(uri);
+  }
+  absl::Notification go;
+};
+
+TEST_F(DeviceSessionTest, ClosesManyFilesAtOnce) {
+  constexpr uint64_t kFiles = 128;
+  const TestFolder folder;
+  const std::string path = folder.path + "/file";
+  std::ofstream(path) << "x";
+  const auto disk = std::make_shared<BusyFileSystem>();
+  OpenWith({.readable = {folder.path}, .file_system = disk});
+  const auto open = [&](uint64_t file) {
+    Request request;
+    request.mutable_files()->mutable_open()->set_uri(path);
+    request.mutable_files()->mutable_open()->set_file(file);
+    return request;
+  };
+  for (uint64_t i = 1; i <= kFiles; ++i) ASSERT_TRUE(Call(open(i)).ok());
+  uint64_t id = 1000;
+  const auto send = [&](Request request) {
+    request.set_id(id++);
+    Send(request);
+  };
+  Request stat, close;
+  stat.mutable_files()->set_stat(path);
+  send(stat);
+  for (uint64_t i = 1; i <= kFiles; ++i) {
+    close.mutable_files()->set_close(i);
+    send(close);
+  }
+  send(open(500));
+  disk->go.Notify();
+  for (uint64_t i = 0; i < kFiles + 2; ++i) EXPECT_TRUE(NextReply().ok()) << i;
+  for (uint64_t i = 501; i <= 755; ++i) EXPECT_TRUE(Call(open(i)).ok()) << i;  // 256 with 500
+}
+
+TEST_F(DeviceSessionTest, AReplyThatIsTooLargeIsAnError) {
+  const TestFolder folder;
+  for (int i = 0; i < 50; ++i) std::ofstream(absl::StrCat(folder.path, "/file", i)) << "x";
+  Open({}, std::make_shared<FakeClient>(), {folder.path});
+  control_->limit = 1000;
+  Request request;
+  request.mutable_files()->set_list(folder.path);
+  EXPECT_THAT(TextOf(Call(request)), HasSubstr("too large"));
 }
 
 TEST_F(DeviceSessionTest, RejectsUnknownAndTooLargeRequestsAboutFiles) {

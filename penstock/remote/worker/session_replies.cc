@@ -18,11 +18,15 @@ constexpr size_t kMaxKeptError = 1000;  // characters
 
 void SessionState::SendReply(uint64_t request, Reply reply, std::vector<Slice> payload) {
   if (request == 0) return;
+  const bool is_error = reply.status().code() != 0;
   reply.set_id(request);
   ControlMessage message;
   *message.mutable_reply() = std::move(reply);
   Message out{.header = message.SerializeAsString(), .payload = std::move(payload)};
-  control_.Use([&](Link& link) { link.Post(std::move(out)).IgnoreError(); });
+  absl::Status posted;
+  control_.Use([&](Link& link) { posted = link.Post(std::move(out)); });
+  // One that is too large for a message; without a reply the client would wait for good.
+  if (!is_error && absl::IsResourceExhausted(posted)) SendError(request, posted);
 }
 
 void SessionState::SendError(uint64_t request, const absl::Status& status) {

@@ -179,6 +179,7 @@ void Worker::Impl::Drain(const std::string& reason) {
       if (session->opened) sessions.push_back(session);
     }
   }
+  if (trainings_ != nullptr) trainings_->Drain();
   server_->Drain(absl::StrCat("the worker is ending: ", reason));
   {
     const std::lock_guard<std::mutex> lock(serving_mutex_);

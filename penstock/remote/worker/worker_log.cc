@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "penstock/base/json_dump.h"
 #include "penstock/base/status.h"
 #include "penstock/runtime/cache/user_cache.h"
 
@@ -40,10 +41,12 @@ constexpr auto kLockPause = std::chrono::milliseconds(50);  // between two attem
 // Between two messages on stderr about a disk that fills up repeatedly.
 constexpr double kTellSeconds = 600;
 
-// One line without control characters; text in other languages, and quotes, stay readable.
+// One line without control characters; text in other languages, and quotes, stay readable. Messages
+// hold lines as strings, which must be UTF-8: the cut may be within a character, and the names of
+// files may be anything.
 std::string OneLine(absl::string_view text) {
-  return absl::StrReplaceAll(absl::Utf8SafeCHexEscape(text.substr(0, kMaxLine)),
-                             {{"\\'", "'"}, {"\\\"", "\""}});
+  const std::string line = base::ReplaceInvalidUtf8(std::string(text.substr(0, kMaxLine)));
+  return absl::StrReplaceAll(absl::Utf8SafeCHexEscape(line), {{"\\'", "'"}, {"\\\"", "\""}});
 }
 
 std::string StampedLine(absl::string_view text, base::Clock& clock) {
@@ -102,7 +105,7 @@ std::string ReadTail(int file) {
   const ssize_t read = ::pread(file, tail.data(), tail.size(), begin);
   tail.resize(read < 0 ? 0 : static_cast<size_t>(read));
   if (begin > 0) tail.erase(0, std::min(tail.find('\n'), tail.size() - 1) + 1);
-  return tail;
+  return base::ReplaceInvalidUtf8(tail);
 }
 
 absl::string_view TextOf(absl::string_view line) {

@@ -12,6 +12,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "penstock/remote/protocol.pb.h"
+
 namespace penstock::remote {
 namespace worker_log_test {
 namespace {
@@ -45,6 +47,21 @@ TEST_F(WorkerLogTest, ARunThatEndedByRequestLeavesNoReason) {
   std::filesystem::remove(Path());
   Open()->End("SIGTERM");
   EXPECT_EQ(Open()->previous_end(), "");
+}
+
+// Strings of messages must be.
+TEST_F(WorkerLogTest, WhatItTellsIsUtf8) {
+  {
+    const auto log = Open();
+    log->Line(std::string(4095, 'x') + "\u00e9");  // cut within the character
+    log->Line("caf\xe9");
+  }
+  std::ofstream(Path(), std::ios::app) << "2026-01-02T03:04:05 of an older worker: \xe9\n";
+  const auto next = Open();
+  WorkerInfo info, read;
+  info.set_previous_end(next->previous_end());
+  EXPECT_TRUE(read.ParseFromString(info.SerializeAsString()));
+  EXPECT_THAT(read.previous_end(), HasSubstr("caf\uFFFD"));
 }
 
 TEST_F(WorkerLogTest, ARunThatWasKilledLeavesItsLastLines) {
