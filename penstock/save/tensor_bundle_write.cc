@@ -185,6 +185,10 @@ absl::Status CheckPrefix(io::FileSystem& fs, absl::string_view prefix) {
   return absl::OkStatus();
 }
 
+bool IsDefiniteFailure(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsPermissionDenied(status);
+}
+
 absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
                          const base::NamedArrays& arrays, const BundleOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(CheckNames(arrays));
@@ -232,9 +236,8 @@ absl::Status WriteBundle(io::FileSystem& fs, absl::string_view prefix,
   if (!status.ok()) {
     // A store may have published the index although the write reports an error; then the files that
     // it refers to stay. On a full disk they would be in the way of another attempt.
-    const bool is_definite = absl::IsResourceExhausted(status) || absl::IsPermissionDenied(status);
     const absl::StatusOr<int> published = ShardsOfCheckpoint(fs, prefix);
-    if (is_definite && published.ok() && *published != shards) {
+    if (IsDefiniteFailure(status) && published.ok() && *published != shards) {
       for (const std::string& uri : written) fs.Remove(uri).IgnoreError();
     }
     return status;

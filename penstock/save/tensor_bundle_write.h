@@ -18,6 +18,10 @@ namespace penstock::save::tensor_bundle {
 // it.
 absl::Status CheckPrefix(io::FileSystem& fs, absl::string_view prefix);
 
+// Whether the store refused a write (a full disk, no permission), as opposed to a connection that was
+// lost: then the write may be published all the same, or later.
+bool IsDefiniteFailure(const absl::Status& status);
+
 struct BundleOptions {
   int64_t max_shard_bytes = 0;  // 0: one data file
   // The graph of objects, a serialized TrackableObjectGraph. Empty: made from the names.

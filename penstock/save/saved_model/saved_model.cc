@@ -448,19 +448,32 @@ absl::Status WriteSavedModel(io::FileSystem& fs, absl::string_view uri,
       arrays.Append(variable.name, variable.value);
     }
     PENSTOCK_ASSIGN_OR_RETURN(const bool exists, SavedModelExists(fs, uri));
-    bool same = false;
-    if (exists) {
-      const absl::StatusOr<std::string> old = savedmodel::ReadProgram(fs, uri);
-      if (!old.ok() && !absl::IsUnimplemented(old.status())) return old.status();
-      same = old.ok() && *old == messages.saved_model;
-    }
+    absl::StatusOr<std::string> old = absl::NotFoundError("no program");
+    if (exists) old = savedmodel::ReadProgram(fs, uri);
+    if (exists && !old.ok() && !absl::IsUnimplemented(old.status())) return old.status();
+    const bool same = old.ok() && *old == messages.saved_model;
     tensor_bundle::BundleOptions bundle{.max_shard_bytes = options.max_shard_bytes,
                                         .object_graph = std::move(messages.object_graph)};
+    const std::string variables = savedmodel::VariablesPrefix(uri);
+    absl::StatusOr<std::string> old_index = absl::NotFoundError("no weights");
+    bool removed = false;
     if (exists && !same) {
-      bundle.before_index = [&] { return savedmodel::RemoveProgram(fs, uri); };
+      bundle.before_index = [&] {
+        old_index = io::ReadFile(fs, tensor_bundle::IndexFile(variables));
+        removed = true;
+        return savedmodel::RemoveProgram(fs, uri);
+      };
     }
-    PENSTOCK_RETURN_IF_ERROR(
-        tensor_bundle::WriteBundle(fs, savedmodel::VariablesPrefix(uri), arrays, bundle));
+    const absl::Status weights = tensor_bundle::WriteBundle(fs, variables, arrays, bundle);
+    if (removed && old.ok() && old_index.ok() && tensor_bundle::IsDefiniteFailure(weights)) {
+      // A full disk: the old weights are still there, and so is their program again.
+      const absl::StatusOr<std::string> index =
+          io::ReadFile(fs, tensor_bundle::IndexFile(variables));
+      if (index.ok() && *index == *old_index) {
+        io::WriteFile(fs, savedmodel::ProgramFile(uri), *old).IgnoreError();
+      }
+    }
+    PENSTOCK_RETURN_IF_ERROR(weights);
     if (same) return absl::OkStatus();
     return io::WriteFile(fs, savedmodel::ProgramFile(uri), messages.saved_model);
   };

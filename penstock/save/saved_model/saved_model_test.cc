@@ -29,6 +29,7 @@ using ::testing::HasSubstr;
 using ::testing::Pair;
 
 constexpr char kFolder[] = "memory://bucket/net";
+constexpr char kIndex[] = "memory://bucket/net/variables/variables.index";
 constexpr char kProgram[] = "memory://bucket/net/saved_model.pb";
 
 // Inputs and outputs are not in alphabetical order. Every value depends on `value`.
@@ -113,20 +114,22 @@ float ValueIn(io::FileSystem& fs, const char* module_of_1, const char* module_of
   return value;
 }
 
-// Fails every change in turn while the second model replaces the first. Returns the number of
-// changes.
-int FailEveryChange(const char* module_of_1, const char* module_of_2, bool may_be_missing) {
+// Fails every change in turn with `error` while the second model replaces the first. Returns the
+// number of changes.
+int FailEveryChange(const char* module_of_1, const char* module_of_2, bool may_be_missing,
+                    const absl::Status& error = absl::UnavailableError("store is unavailable")) {
   bool failed = true;
   int faults = 0;
   for (int64_t at = 0; failed; ++at) {
     failed = false;
     const auto inner = io::MakeMemoryFileSystem();
     EXPECT_TRUE(WriteSavedModel(*inner, kFolder, Small(1, module_of_1)).ok());
+    const std::string index = *io::ReadFile(*inner, kIndex);
     FaultyFileSystem fs(inner, [&](int64_t change) {
       if (change != at) return absl::OkStatus();
       failed = true;
       ++faults;
-      return absl::UnavailableError("the store is unavailable");
+      return error;
     });
     const absl::Status status = WriteSavedModel(fs, kFolder, Small(2, module_of_2));
     const float value = ValueIn(*inner, module_of_1, module_of_2);
@@ -134,6 +137,8 @@ int FailEveryChange(const char* module_of_1, const char* module_of_2, bool may_b
       EXPECT_EQ(value, 2) << at;
     } else if (!may_be_missing) {
       EXPECT_TRUE(value == 1 || value == 2) << at;
+    } else if (absl::IsResourceExhausted(error) && *io::ReadFile(*inner, kIndex) == index) {
+      EXPECT_EQ(value, 1) << at;  // the old weights have their program again
     }
     // Another attempt succeeds.
     EXPECT_TRUE(WriteSavedModel(*inner, kFolder, Small(2, module_of_2)).ok());
@@ -148,6 +153,12 @@ TEST(SavedModel, OfTheSameProgramIsOldOrNewAtEveryFault) {
 
 TEST(SavedModel, OfAnotherProgramIsOldNewOrMissingAtEveryFault) {
   EXPECT_GT(FailEveryChange("module @m {}", "module @n {}", /*may_be_missing=*/true), 8);
+}
+
+TEST(SavedModel, OnAFullDiskIsTheOldOneUntilTheNewWeightsAreThere) {
+  EXPECT_GT(FailEveryChange("module @m {}", "module @n {}", /*may_be_missing=*/true,
+                            absl::ResourceExhaustedError("disk is full")),
+            8);
 }
 
 TEST(SavedModel, ExportedAgainKeepsItsProgramsFile) {
