@@ -1,10 +1,12 @@
 #include "penstock/pack/sources/image_list.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -56,9 +58,10 @@ absl::Status AddFolder(io::FileSystem& fs, const std::string& folder, bool has_l
 }
 
 absl::Status AddPattern(io::FileSystem& fs, const std::string& pattern, std::vector<Found>& found) {
-  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<std::string> files, io::Glob(fs, pattern));
-  for (const std::string& file : files) {
-    if (IsImageName(io::Basename(file))) found.push_back({file, io::Basename(io::Dirname(file))});
+  PENSTOCK_ASSIGN_OR_RETURN(const std::vector<io::FileInfo> files, io::GlobInfos(fs, pattern));
+  for (const io::FileInfo& file : files) {
+    if (IsImageName(io::Basename(file.uri)))
+      found.push_back({file.uri, io::Basename(io::Dirname(file.uri)), file.size});
   }
   return absl::OkStatus();
 }
@@ -186,19 +189,31 @@ absl::Status ReadCsv(const std::string& file, absl::string_view text, ImageLabel
 }
 
 absl::Status ReadJson(const std::string& file, const std::string& text, ImageLabels& labels) {
-  const auto json = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   const auto invalid = [&](absl::string_view problem) {
     return absl::InvalidArgumentError(
         absl::StrCat(io::DisplayName(file), ": ", problem,
                      "; expected {\"PATH\": \"LABEL\", ...} or [{\"path\": \"PATH\", "
                      "\"label\": \"LABEL\"}, ...]"));
   };
+  // The parser keeps one value of a repeated key, without an error.
+  absl::flat_hash_set<std::string> paths;
+  std::optional<std::string> repeated;
+  const auto on_event = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& key) {
+    if (depth == 1 && event == nlohmann::json::parse_event_t::key) {
+      auto path = key.get<std::string>();
+      if (!paths.insert(path).second) repeated = std::move(path);
+    }
+    return true;
+  };
+  const auto json = nlohmann::json::parse(text, on_event, /*allow_exceptions=*/false);
   if (!json.is_object() && !json.is_array())
     return invalid(json.is_discarded() ? "not valid JSON" : "neither an object nor an array");
+  if (repeated) return invalid(absl::StrCat("duplicate label for ", Excerpt(*repeated)));
   int64_t number = 0;
   for (const auto& [key, value] : json.items()) {
-    const std::string where = absl::StrCat("entry ", number++);
     const bool listed = json.is_array();
+    const std::string where =
+        listed ? absl::StrCat("entry ", number++) : absl::StrCat("\"", Excerpt(key), "\"");
     if (listed && (!value.is_object() || !value.contains("path") || !value.contains("label") ||
                    !value["path"].is_string()))
       return invalid(absl::StrCat(where, " lacks a \"path\" or a \"label\""));

@@ -58,6 +58,7 @@ TEST_F(ImageListTest, LabelsByParentFolderOfPatternMatchesAndListsEachImageOnce)
   ASSERT_EQ(list->images.size(), 2u);
   EXPECT_EQ(list->images[0].uri, "memory://p/x/dog/b.png");
   EXPECT_EQ(list->images[0].class_index, 1);
+  EXPECT_EQ(list->images[0].bytes, 1);
 }
 
 TEST_F(ImageListTest, KeepsIndicesOfGivenClassesWithoutImages) {
@@ -174,7 +175,12 @@ TEST_F(ImageListTest, ReportsPositionOfInvalidLabels) {
   const std::pair<const char*, const char*> kBadJson[] = {
       {"{", "labels.json: not valid JSON"},
       {"3", "neither an object nor an array"},
-      {"{\"a.jpg\": 1.5}", "entry 0 has a label that is neither a string nor an integer"},
+      {"{\"a.jpg\": 1.5}", "\"a.jpg\" has a label that is neither a string nor an integer"},
+      {"{\"a.jpg\": \"cat\", \"a.jpg\": \"dog\"}", "duplicate label for a.jpg"},
+      {"{\"a.jpg\": \"cat\", \"./a.jpg\": \"dog\"}",
+       "duplicate label for memory://p/a.jpg, which has label '"},
+      {"[{\"path\": \"a.jpg\", \"label\": 1}, {\"path\": \"a.jpg\", \"label\": 2}]",
+       "entry 1: duplicate label for memory://p/a.jpg, which has label '1'"},
       {"[{\"path\": \"a.jpg\", \"label\": 1}, {\"path\": 3, \"label\": 1}]",
        "entry 1 lacks a \"path\" or a \"label\""},
   };
