@@ -8,6 +8,7 @@
 //
 // Records have the features `image` (PNG or JPEG) and `class`; `penstock pack` makes them of a
 // folder with a subfolder for each class.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -33,6 +34,8 @@
 using namespace penstock;
 using namespace penstock::estimator;
 namespace tf = penstock::session;
+
+constexpr int64_t kEvalBatch = 8;  // images for each replica
 
 struct Settings {
   std::string tpu = "cpu";  // an address, or "cpu", "gpu", "tpu"
@@ -70,7 +73,9 @@ data::Dataset Synthetic(int64_t count, int64_t size) {
 data::Dataset Images(const Settings& settings, bool training) {
   const std::string& shards = training ? settings.train : settings.test;
   if (shards.empty()) {
-    const data::Dataset images = Synthetic(training ? settings.images : 40, settings.size);
+    // At least one batch of the evaluation.
+    const int64_t tested = std::max<int64_t>(40, kEvalBatch * settings.replicas);
+    const data::Dataset images = Synthetic(training ? settings.images : tested, settings.size);
     return training ? images.Shuffle(settings.images) : images;
   }
   const data::Dataset records = data::Dataset::FromTfRecords({shards}, {.shuffle_files = training});
@@ -195,7 +200,7 @@ absl::Status TrainTheEstimatorWay(const Settings& settings, int replicas) {
                           .config = config,
                           .params = {{"learning_rate", LearningRate(replicas)}},
                           .train_batch_size = batch,
-                          .eval_batch_size = 8 * replicas});
+                          .eval_batch_size = kEvalBatch * replicas});
   // One training; a hook measures its epochs.
   class EpochTimes : public SessionRunHook {
    public:

@@ -94,10 +94,17 @@ void PrintCurve(int epochs) {
 absl::StatusOr<keras::Model> MakeModel(const Options& options,
                                        const std::shared_ptr<runtime::Client>& client) {
   const int64_t size = options.Number("size");
+  // What the network's pretrained weights require, on the device.
+  PENSTOCK_ASSIGN_OR_RETURN(const models::ImagePreprocessing preprocessing,
+                            models::Preprocessing(options.Text("model")));
   PENSTOCK_ASSIGN_OR_RETURN(
       const nn::Network body,
       models::ByName(options.Text("model"),
-                     {.input_shape = {size, size, 3}, .include_top = false, .pooling = "avg"}));
+                     {.input_shape = {size, size, 3},
+                      .include_top = false,
+                      .pooling = "avg",
+                      .input_dtype = base::DType::kU8,
+                      .input_layers = models::PreprocessingLayers(preprocessing.mode)}));
   keras::Model backbone(body);
   keras::Layer layer = backbone.AsLayer();
   if (!options.Text("weights").empty()) {
@@ -116,10 +123,8 @@ absl::StatusOr<keras::Model> MakeModel(const Options& options,
   }
   const keras::Symbol image =
       keras::Input({.shape = {size, size, 3}, .dtype = base::DType::kU8, .name = "image"});
-  // The preprocessing of this network's pretrained weights, on the device.
-  const keras::Symbol scaled = keras::Rescaling({.scale = 1 / 127.5, .offset = -1})(image);
   const keras::Symbol classes =
-      keras::Dense({.units = options.Number("classes"), .activation = "softmax"})(layer(scaled));
+      keras::Dense({.units = options.Number("classes"), .activation = "softmax"})(layer(image));
   return keras::Model(image, classes, "flowers");
 }
 

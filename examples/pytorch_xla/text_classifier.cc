@@ -94,6 +94,10 @@ class TextDataset : public data::Dataset {
           static_cast<int32_t>(word == texts_.vocabulary.end() ? kUnknown : word->second);
       mask.mutable_data<float>()[i] = 1;
     }
+    if (texts_.words[row].empty()) {  // one unknown token: the mean over no tokens is NaN
+      ids.mutable_data<int32_t>()[0] = static_cast<int32_t>(kUnknown);
+      mask.mutable_data<float>()[0] = 1;
+    }
     return data::Sample{{"input_ids", ids},
                         {"attention_mask", mask},
                         {"label", Array::Scalar<int64_t>(texts_.labels[row])}};

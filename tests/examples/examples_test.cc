@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 
 #include "penstock/base/random.h"
 #include "penstock/formats/npy.h"
@@ -116,6 +117,22 @@ TEST_F(ExamplesTest, FastPipelinesPacksIntoAStore) {
   EXPECT_EQ(nine.shape(), base::Shape({384, 384, 3}));
 }
 
+// The number of layers with this name in a model and in the networks within it.
+int LayersNamed(const std::string& name, const std::string& file) {
+  const auto model = keras::Model::Load(file);
+  EXPECT_TRUE(model.ok()) << model.status();
+  if (!model.ok()) return -1;
+  int count = 0;
+  const auto visit = [&](const auto& self, const nlohmann::ordered_json& json) -> void {
+    if (json.is_object() && json.contains("name") && json["name"] == name) ++count;
+    for (const auto& part : json) {
+      if (part.is_structured()) self(self, part);
+    }
+  };
+  visit(visit, model->network().ToJson());
+  return count;
+}
+
 TEST_F(ExamplesTest, FlowersKaggleWritesASubmission) {
   ASSERT_OK_AND_ASSIGN(io::Emulator * gcs, io::Emulator::Gcs());
   ASSERT_OK_AND_ASSIGN(const std::string bucket, gcs->MakeBucket(*io::FileSystem::Default()));
@@ -123,14 +140,15 @@ TEST_F(ExamplesTest, FlowersKaggleWritesASubmission) {
   ASSERT_OK(WritePatchShard(io::JoinPath(bucket, "val/0.tfrec"), 100, 16, false));
   ASSERT_OK(WritePatchShard(io::JoinPath(bucket, "test/0.tfrec"), 150, 8, true));
   const std::string copy = io::JoinPath(bucket, "flowers.safetensors");
-  const std::string output =
-      Run("flowers_kaggle",
-          absl::StrCat("--train '", io::JoinPath(bucket, "train/*.tfrec"), "' --valid '",
-                       io::JoinPath(bucket, "val/*.tfrec"), "' --test '",
-                       io::JoinPath(bucket, "test/*.tfrec"), "' --copy '", copy,
-                       "' --model mobilenet_v2 --size 32 --classes 2 --batch-size 32 --epochs 2"
-                       " --replicas 2 --out out"));
+  const std::string output = Run(
+      "flowers_kaggle",
+      absl::StrCat("--train '", io::JoinPath(bucket, "train/*.tfrec"), "' --valid '",
+                   io::JoinPath(bucket, "val/*.tfrec"), "' --test '",
+                   io::JoinPath(bucket, "test/*.tfrec"), "' --copy '", copy,
+                   "' --model mobilenet_v3_small --size 32 --classes 2 --batch-size 32 --epochs 2"
+                   " --replicas 2 --out out"));
   EXPECT_THAT(output, HasSubstr("epoch  1  learning rate 1.00e-05"));
+  EXPECT_EQ(LayersNamed("preprocessing", Path("out/flowers.safetensors")), 0);  // within it
   EXPECT_THAT(output, ContainsRegex("macro F1: [01]\\.[0-9]+"));
   const std::vector<std::string> rows =
       absl::StrSplit(Read(Path("out/submission.csv")), '\n', absl::SkipEmpty());
@@ -199,6 +217,7 @@ TEST_F(ExamplesTest, FlowersKaggleTakesPretrainedWeightsAndAPrivateBucket) {
               HasSubstr(absl::StrCat(weights.size(), " of ", weights.size(), " variables loaded")));
   EXPECT_THAT(output, ContainsRegex("macro F1: [01]\\.[0-9]+"));
   EXPECT_THAT(Read(Path("out/submission.csv")), HasSubstr("id150_0,"));
+  EXPECT_EQ(LayersNamed("preprocessing", Path("out/flowers.safetensors")), 1);
   // The first epoch's learning rate is 1e-5: the kernels are still those of the file.
   ASSERT_OK_AND_ASSIGN(
       const save::Weights saved,
@@ -289,11 +308,11 @@ exit $code
               AllOf(HasSubstr("device 0: cpu"), HasSubstr("device 7: cpu")));
 }
 
-// Sentences whose label is the group of most of their words.
+// Sentences whose label is the group of most of their words, and one without words.
 std::string Sentences() {
   const std::vector<std::vector<std::string>> words = {{"good", "fine", "great", "lovely"},
                                                        {"bad", "poor", "awful", "dull"}};
-  std::string csv = "text,label\n";
+  std::string csv = "text,label\n\" \",1\n";
   base::Random random(1);
   for (int i = 0; i < 400; ++i) {
     const size_t label = random.Next() % 2;
