@@ -201,7 +201,8 @@ TEST(LayoutTest, RandomGraphs) {
       const Value a = values[pick(static_cast<int>(values.size()))],
                   b = values[pick(static_cast<int>(values.size()))];
       Value next;
-      switch (pick(8)) {
+      const Shape& shape = a.shape();
+      switch (pick(16)) {
         case 0: {
           next =
               Convolution(a, program.Input({4, a.shape().dim(1), 1, 1}, seed + step), Nchw(1, 0));
@@ -227,6 +228,56 @@ TEST(LayoutTest, RandomGraphs) {
           break;
         case 6:
           next = Concatenate({a, a}, pick(4));
+          break;
+        // Through other numbers of axes.
+        case 7: {
+          std::vector<int64_t> extents(shape.begin(), shape.end());
+          const int axis = pick(5);
+          extents.insert(extents.begin() + axis, 3);
+          const Shape longer(extents);
+          Axes kept;
+          for (int i = 0; i < 5; ++i) {
+            if (i != axis) kept.push_back(i);
+          }
+          const Value more = pick(2) == 0 ? program.Input(longer, seed + step)
+                                          : Splat(program.graph(), {DType::kF32, longer}, 0.5);
+          const Value sum = pick(2) == 0 ? BroadcastInDim(a, longer, kept) * more : more;
+          next = pick(2) == 0 ? ReduceSum(sum, {pick(5)}) : ReduceMax(sum, {pick(5)});
+          break;
+        }
+        case 8: {
+          const int axis = pick(4);
+          const Value row = ReduceSum(a, {axis});
+          Axes kept;
+          for (int i = 0; i < 4; ++i) {
+            if (i != axis) kept.push_back(i);
+          }
+          next = BroadcastInDim(row, shape, kept) + a;
+          break;
+        }
+        case 9:
+          next = Reverse(a, {pick(4)});
+          break;
+        case 10:
+          next = Softmax(a, pick(4));
+          break;
+        case 11:
+          next = Select(Greater(a, SplatLike(a, 0.25)), a, SplatLike(a, 0.25));
+          break;
+        case 12:
+          next = Reshape(Tanh(Reshape(a, {shape.dim(0) * shape.dim(1), -1})), shape);
+          break;
+        case 13: {
+          const Value at = Splat(program.graph(), {DType::kI32, {}}, pick(2));
+          std::vector<int64_t> sizes(shape.begin(), shape.end());
+          sizes[pick(4)] = 1;
+          next = DynamicUpdateSlice(a, Tanh(DynamicSlice(a, {at, at, at, at}, sizes)),
+                                    {at, at, at, at});
+          break;
+        }
+        case 14:
+          next = ConvolutionTranspose(a, program.Input({shape.dim(1), 2, 1, 1}, seed + step),
+                                      {shape.dim(0), 2, shape.dim(2), shape.dim(3)}, Nchw(1, 0));
           break;
         default:
           next = ReduceWindow(a, WindowReducer::kMax,
