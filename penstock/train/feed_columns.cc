@@ -99,8 +99,10 @@ absl::Status AddWeightColumn(const Columns& wanted, const std::vector<std::strin
                                   columns.num_labels, "; give weights of the examples instead"),
                      present);
     }
-    columns.given_weights =
-        wanted.sample_weights.empty() ? kSampleWeight : wanted.sample_weights[0];
+    if (!weights.empty() && !Has(present, weights[0])) {
+      return Unclear(absl::StrCat("there is no column '", weights[0], "'"), present);
+    }
+    columns.given_weights = weights.empty() ? "" : weights[0];
     weights = {kClassWeight};
   }
   columns.names.insert(columns.names.end(), weights.begin(), weights.end());

@@ -207,6 +207,11 @@ TEST(Targets, NamesMismatchedTargets) {
   auto one = Make(OneHead(), {MeanSquares()}, 0, 1, {.sample_weights = {"w"}});
   EXPECT_THAT(message((*one)->Evaluate(Data({{"x", Column(kX)}, {"y", Column(kA)}})).status()),
               HasSubstr("there is no column 'w'"));
+  EXPECT_THAT(
+      message((*one)
+                  ->Fit(Data({{"x", Column(kX)}, {"y", Column(kA)}}), {.class_weight = {{0, 2}}})
+                  .status()),
+      HasSubstr("there is no column 'w'"));
   const Array wide = Array::Zeros(DType::kF32, {7, 2});
   EXPECT_THAT(
       message((*one)->Evaluate(Data({{"x", Column(kX)}, {"y", Column(kA)}, {"w", wide}})).status()),

@@ -10,6 +10,7 @@
 #include "penstock/train/device_model.h"
 #include "penstock/train/device_recovery.h"
 #include "penstock/train/loop/evaluation_loop.h"
+#include "penstock/train/loop/fit_checks.h"
 #include "penstock/train/loop/prediction_loop.h"
 #include "penstock/train/loop/training_loop.h"
 #include "penstock/train/progress.h"
@@ -144,9 +145,12 @@ absl::StatusOr<Logs> Trainer::Evaluate(const ArraysArg& x, const ArraysArg& y,
 
 absl::StatusOr<Logs> Trainer::EvaluateBatches(const data::Dataset& dataset,
                                               const EvaluateOptions& options) {
+  const data::Dataset batches = FirstBatches(dataset, options.steps);
+  PENSTOCK_RETURN_IF_ERROR(batches.status());
+  PENSTOCK_RETURN_IF_ERROR(CheckHasEnd(batches, "steps"));
   return base::CatchExceptions([&] {
     CallbackList callbacks(WithProgressLine(options.callbacks, options.verbose.value_or(0)));
-    return EvaluationLoop(*model_, FirstBatches(dataset, options.steps), options.read, callbacks,
+    return EvaluationLoop(*model_, batches, options.read, callbacks,
                           /*profiler=*/nullptr, /*training=*/nullptr)
         .Run();
   });

@@ -43,6 +43,17 @@ std::optional<data::Dataset> SourceOfFiles(const data::Dataset& dataset) {
 
 }  // namespace
 
+absl::Status CheckHasEnd(const data::Dataset& dataset, absl::string_view steps) {
+  const data::Dataset::Description* at = &dataset.description();
+  for (; at->inputs.size() == 1; at = at->inputs[0].get()) {
+    if (at->stage->name() == "Take") return absl::OkStatus();
+    if (at->stage->name() != "Repeat" || !at->stage->Parameters().empty()) continue;  // a count
+    return absl::InvalidArgumentError(
+        absl::StrCat("the data has no end: limit its batches with Take(n) or ", steps));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckValidationData(const FitArguments& fit) {
   if (!fit.validation.has_value()) return absl::OkStatus();
   const data::Dataset& dataset = *fit.validation;

@@ -14,6 +14,10 @@ namespace penstock::train {
 // missing (FitOptions::validation_data says what is read for this).
 absl::Status CheckValidationData(const FitArguments& fit);
 
+// INVALID_ARGUMENT if the pipeline repeats its elements without end, also those of files of unknown
+// length, and no later Take limits them. `steps`: the option that would.
+absl::Status CheckHasEnd(const data::Dataset& dataset, absl::string_view steps);
+
 // TrainingContext::FindMonitor.
 absl::StatusOr<MonitorInfo> FindMonitor(const FitArguments& fit, absl::string_view name);
 

@@ -45,6 +45,14 @@ TEST(Validation, MissingEmptyOrInfiniteDataIsErrorBeforeFirstStep) {
   EXPECT_THAT(error(points(0).Batch(8)), HasSubstr("validation: there is nothing to evaluate"));
   EXPECT_THAT(error(points(7).Batch(8, {.drop_remainder = true})), HasSubstr("dataset is empty"));
   EXPECT_THAT(error(points(8).Batch(8).Repeat()), HasSubstr("validation: the data has no end"));
+  // Of unknown length, as files are.
+  const data::Dataset endless = points(8).IgnoreErrors().Repeat().Batch(8).Prefetch(1);
+  EXPECT_THAT(error(endless), HasSubstr("validation: the data has no end"));
+  const auto evaluated = (*SmallTrainer())->Evaluate(endless).status();
+  EXPECT_THAT(std::string(evaluated.message()),
+              HasSubstr("no end: limit its batches with Take(n) or steps"));
+  EXPECT_TRUE((*SmallTrainer())->Evaluate(endless, {.steps = 1}).ok());
+  EXPECT_TRUE((*SmallTrainer())->Evaluate(points(8).IgnoreErrors().Batch(8).Repeat(2)).ok());
   EXPECT_THAT(error(points(8).Batch(0)), HasSubstr("validation: "));
   const std::string file = NewPath(".tfrec");
   const auto records = [&] {

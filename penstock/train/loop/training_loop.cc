@@ -182,6 +182,8 @@ absl::Status TrainingLoop::Check() {
   if (profiler_ != nullptr) PENSTOCK_RETURN_IF_ERROR(profiler_->Check());
   PENSTOCK_RETURN_IF_ERROR(iterators_.Place());
   if (fit_.validation.has_value()) {
+    const absl::Status has_end = CheckHasEnd(*fit_.validation, "validation_steps");
+    if (!has_end.ok()) return base::WithContext(has_end, "validation");
     const absl::StatusOr<FeedPlace> place =
         PlaceFeed(model_.strategy().client(), *fit_.validation, fit_.options.read);
     if (!place.ok()) return base::WithContext(place.status(), "validation");
