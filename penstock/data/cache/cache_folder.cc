@@ -263,7 +263,8 @@ class CacheFolderNode : public Node {
     if (taken > 0) return Poll::kReady;
     if (!status.ok()) return base::WithContext(status, "the elements cannot be stored");
     if (rows_inside_ == 0 && !input_status_.ok()) return input_status_;
-    return filling_->published() ? Poll::kEnd : Poll::kPending;
+    // Not by published() alone: the last portions may have been written since TakeWritten.
+    return rows_inside_ == 0 && filling_->published() ? Poll::kEnd : Poll::kPending;
   }
 
   const ElementSpec& spec_;
