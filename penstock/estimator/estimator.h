@@ -186,7 +186,7 @@ class Estimator {
   // Runs the initializers, then sets initial_values_.
   absl::Status InitializeVariables(session::Session& session) const;
   // Restores `checkpoint_path`, or the newest checkpoint if that is empty; initializes if there is
-  // none.
+  // none. Initializes the local variables.
   absl::Status RestoreForInference(io::FileSystem& fs, session::Session& session,
                                    const std::string& checkpoint_path) const;
 

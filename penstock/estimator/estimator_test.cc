@@ -49,6 +49,27 @@ TEST(Estimator, TrainsEvaluatesAndPredicts) {
   EXPECT_GE(correct, 29);
 }
 
+TEST(Estimator, PredictsWithLocalVariables) {
+  const TemporaryFolder folder;
+  Estimator estimator = SmallEstimator(
+      folder.path(), QuietConfig(), {},
+      [](const NamedTensors& features, const NamedTensors& labels, ModeKeys mode) {
+        const session::Variable scale(
+            base::Array::Scalar(2.0f), "scale",
+            {.trainable = false, .collections = {session::graph_keys::kLocalVariables}});
+        EstimatorSpec spec = SmallModelFn(features, labels, mode, {});
+        spec.predictions.Set("scale", features["x"] * scale);
+        return spec;
+      });
+  ASSERT_EQ(estimator.Train(TrainBatches(), {.steps = 1}), absl::OkStatus());
+  auto predictions = estimator.Predict(TestBatches());
+  ASSERT_EQ(predictions.status(), absl::OkStatus());
+  base::NamedArrays example;
+  const absl::StatusOr<bool> more = (*predictions)->Next(&example);
+  ASSERT_EQ(more.status(), absl::OkStatus());
+  EXPECT_TRUE(*more);
+}
+
 // yield_single_examples = False is for predictions that have no row for each example.
 TEST(Estimator, PredictsWholeBatchesOfAnyShape) {
   const TemporaryFolder folder;

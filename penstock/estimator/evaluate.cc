@@ -91,13 +91,14 @@ absl::Status Estimator::RestoreForInference(io::FileSystem& fs, session::Session
       if (path.empty()) {
         config_.Log(absl::StrCat("there is no checkpoint in ", io::DisplayName(model_dir()),
                                  ", using initial values"));
-        return InitializeVariables(session);
+        PENSTOCK_RETURN_IF_ERROR(InitializeVariables(session));
+        return InitializeLocalVariables(session);
       }
     }
     const absl::Status status = RestoreVariables(fs, session, path, /*training=*/false, config_);
     if (status.ok()) {
       config_.Log(absl::StrCat("restored ", io::DisplayName(path)));
-      return status;
+      return InitializeLocalVariables(session);
     }
     // Another newest checkpoint may exist by now; a mismatch is an error of every checkpoint.
     if (!checkpoint_path.empty() || attempt == kMaxAttempts || absl::IsInvalidArgument(status)) {
@@ -138,9 +139,6 @@ absl::StatusOr<EvalResult> Estimator::EvaluateOrThrow(const InputFn& input_fn,
   PENSTOCK_ASSIGN_OR_RETURN(session::Session session,
                             ModelBuilder(*this, ModeKeys::kEval).MakeSession(*eval->built.graph));
   PENSTOCK_RETURN_IF_ERROR(RestoreForInference(*fs, session, options.checkpoint_path));
-  if (!session::LocalVariables().empty()) {
-    PENSTOCK_RETURN_IF_ERROR(session.Run(session::LocalVariablesInitializer()));
-  }
   PENSTOCK_RETURN_IF_ERROR(loop.Start(session, {}));
   while (!loop.should_stop() && loop.steps_done() < options.steps.value_or(INT64_MAX)) {
     PENSTOCK_ASSIGN_OR_RETURN(const bool more, loop.Run(eval->updates, 1));

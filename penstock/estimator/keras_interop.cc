@@ -255,6 +255,18 @@ absl::Status TPUModel::Compile(CompileOptions options) {
 namespace {
 
 // Arguments of Compile that make this trainer again.
+// The layers that it rematerializes; all of them in the same way, as WithRemat does it.
+nn::RematOptions RematOf(const nn::Network& network) {
+  nn::RematOptions options;
+  for (const auto& use : network.uses()) {
+    if (use.remat == nn::Remat::kNone) continue;
+    if (use.remat == nn::Remat::kActivations) return {.mode = nn::RematMode::kActivations};
+    options.mode = nn::RematMode::kListOfLayers;
+    options.layer_names.push_back(use.name);
+  }
+  return options;
+}
+
 CompileOptions CompileOptionsOf(const train::Trainer& trainer) {
   const train::Objective& objective = trainer.objective();
   CompileOptions options{.optimizer = objective.optimizer};
@@ -279,6 +291,7 @@ CompileOptions CompileOptionsOf(const train::Trainer& trainer) {
   options.seed = trainer.options().seed;
   options.steps_per_execution = trainer.options().steps_per_execution;
   options.matmul_precision = objective.matmul_precision;
+  options.remat = RematOf(objective.network);
   return options;
 }
 

@@ -108,6 +108,25 @@ TEST(KerasToTpuModel, TakesTheStepsOfFitWithReplicas) {
   }
 }
 
+TEST(KerasToTpuModel, KeepsRematerialization) {
+  CompileOptions arguments = Arguments();
+  arguments.remat = {.mode = nn::RematMode::kFull};
+  Model model = Classifier();
+  ASSERT_EQ(model.Compile(arguments), absl::OkStatus());
+  const auto count = [](Model& compiled) {
+    const auto& uses = (*compiled.trainer())->objective().network.uses();
+    return std::count_if(uses.begin(), uses.end(),
+                         [](const auto& use) { return use.remat == nn::Remat::kFull; });
+  };
+  const auto before = count(model);
+  EXPECT_GT(before, 0);
+  const TPUDistributionStrategy strategy(session::tpu::TPUClusterResolver("cpu"), false,
+                                         {.cpu_devices = 2});
+  auto tpu_model = KerasToTpuModel(std::move(model), strategy);
+  ASSERT_EQ(tpu_model.status(), absl::OkStatus());
+  EXPECT_EQ(count(*tpu_model), before);
+}
+
 TEST(KerasToTpuModel, MayBeCompiledAfterwards) {
   const TPUDistributionStrategy strategy(session::tpu::TPUClusterResolver("cpu"), true,
                                          {.cpu_devices = 2});

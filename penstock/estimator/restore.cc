@@ -152,4 +152,9 @@ absl::Status RestoreVariables(io::FileSystem& fs, session::Session& session,
   return absl::OkStatus();
 }
 
+absl::Status InitializeLocalVariables(session::Session& session) {
+  if (session::LocalVariables().empty()) return absl::OkStatus();
+  return session.Run(session::LocalVariablesInitializer());
+}
+
 }  // namespace penstock::estimator

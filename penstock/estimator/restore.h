@@ -27,4 +27,7 @@ absl::Status RestoreVariables(io::FileSystem& fs, session::Session& session,
                               const std::string& checkpoint, bool training,
                               const RunConfig& config);
 
+// Initializes the local variables of the default graph: they are not in checkpoints.
+absl::Status InitializeLocalVariables(session::Session& session);
+
 }  // namespace penstock::estimator

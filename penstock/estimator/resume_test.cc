@@ -330,5 +330,21 @@ TEST(ResumeProcess, ContinuesAfterAProcessWasKilled) {
   ExpectSameVariables(expected, here);
 }
 
+TEST(Resume, StartsTheInputAgainAfterStepsThatUsedItUp) {
+  for (const bool unknown_length : {false, true}) {
+    const TemporaryFolder folder;
+    Estimator estimator = SmallEstimator(folder.path());
+    const InputFn input = [unknown_length](const Params&) {
+      const data::Dataset flowers = data::Dataset::FromArrays(testing::Flowers(30));
+      return (unknown_length ? flowers.IgnoreErrors() : flowers).Batch(8);  // 4 batches
+    };
+    for (int64_t i = 1; i <= 3; ++i) {
+      ASSERT_EQ(estimator.Train(input, {.steps = 4}), absl::OkStatus());
+      EXPECT_EQ(estimator.GetVariableValue("global_step")->item<int64_t>(), 4 * i)
+          << unknown_length;
+    }
+  }
+}
+
 }  // namespace resume_test
 }  // namespace penstock::estimator

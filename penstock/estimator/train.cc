@@ -56,6 +56,10 @@ class TrainingRun {
     return Loop(loop);
   }
 
+  // Whether the input ended where the last training had stopped, so that Run did no step. The next
+  // run begins with the first element.
+  bool found_no_more() const { return found_no_more_; }
+
  private:
   absl::Status CheckModelDir() const {
     const absl::Status writable = io::CheckWritableFolder(*fs_, estimator_.model_dir());
@@ -108,8 +112,12 @@ class TrainingRun {
     } else if (saved->pipeline != position_.pipeline) {
       config_.Log("the input has changed since the checkpoint was saved, starting it again");
     } else if (saved->seed == position_.seed) {
-      position_.epoch = saved->epoch;
-      position_.elements = saved->elements;
+      // A training that stopped after the last element has used the input up, too. Of unknown length
+      // that shows when it is read.
+      const absl::StatusOr<int64_t> size = dataset.Cardinality();
+      const bool used_up = size.ok() && *size > 0 && saved->elements >= *size;
+      position_.epoch = saved->epoch + (used_up ? 1 : 0);
+      position_.elements = used_up ? 0 : saved->elements;
     }
     return absl::OkStatus();
   }
@@ -196,8 +204,7 @@ class TrainingRun {
       config_.Log(absl::StrCat("restored ", io::DisplayName(checkpoint_)));
     }
     session.SetRandomDraws(static_cast<uint32_t>(first_draw_));
-    if (session::LocalVariables().empty()) return absl::OkStatus();
-    return session.Run(session::LocalVariablesInitializer());
+    return InitializeLocalVariables(session);
   }
 
   MonitoredLoop::StartOptions StartOptions(MonitoredLoop& loop) {
@@ -219,7 +226,9 @@ class TrainingRun {
       PENSTOCK_ASSIGN_OR_RETURN(const bool more, loop.Run(fetches, steps_per_execution_));
       if (more) continue;
       position_.ended = true;
-      if (loop.steps_done() == 0 && first_element_ == 0) return EmptyInputError(*input_);
+      if (loop.steps_done() > 0) break;
+      if (first_element_ == 0) return EmptyInputError(*input_);
+      found_no_more_ = true;
       break;
     }
     PENSTOCK_RETURN_IF_ERROR(loop.End());
@@ -227,6 +236,10 @@ class TrainingRun {
     if (position_.ended) {
       PENSTOCK_ASSIGN_OR_RETURN(const std::string latest, estimator_.LatestCheckpoint());
       if (!latest.empty()) PENSTOCK_RETURN_IF_ERROR(WriteInputPosition(*fs_, latest, position_));
+    }
+    if (found_no_more_) {
+      config_.Log("the last training stopped at the end of the input, starting it again");
+      return absl::OkStatus();
     }
     config_.Log(absl::StrCat("training ended at step ", loop.global_step(),
                              position_.ended ? ", the end of the input" : ""));
@@ -246,6 +259,7 @@ class TrainingRun {
   session::Operations host_operations_;
   InputPosition position_;
   int64_t first_element_ = 0, first_draw_ = 0;
+  bool found_no_more_ = false;
 };
 
 absl::Status Estimator::CheckTrainOptions(const TrainOptions& options) const {
@@ -268,10 +282,16 @@ absl::Status Estimator::CheckTrainOptions(const TrainOptions& options) const {
 absl::Status Estimator::Train(const InputFn& input_fn, const TrainOptions& options) {
   PENSTOCK_RETURN_IF_ERROR(status_);
   PENSTOCK_RETURN_IF_ERROR(CheckTrainOptions(options));
-  TrainingRun run(*this, options, warm_start_,
-                  batches_.sharded ? config_.tpu_config.iterations_per_loop : 1);
+  const int64_t steps_per_execution = batches_.sharded ? config_.tpu_config.iterations_per_loop : 1;
   // Functions of the program that have no error of their own: the log, a hook's SavesCheckpoints.
-  return base::CatchExceptions([&] { return run.Run(input_fn); });
+  return base::CatchExceptions([&]() -> absl::Status {
+    for (bool again = true; again;) {
+      TrainingRun run(*this, options, warm_start_, steps_per_execution);
+      PENSTOCK_RETURN_IF_ERROR(run.Run(input_fn));
+      again = run.found_no_more();
+    }
+    return absl::OkStatus();
+  });
 }
 
 }  // namespace penstock::estimator

@@ -49,8 +49,8 @@ absl::StatusOr<EvalResult> EvaluateAndExport(Estimator& estimator, const EvalSpe
 
 class EvaluateCheckpoints : public CheckpointSaverListener {
  public:
-  EvaluateCheckpoints(Estimator& estimator, const EvalSpec& spec)
-      : estimator_(estimator), spec_(spec), began_(Now()) {}
+  EvaluateCheckpoints(Estimator& estimator, const EvalSpec& spec, std::optional<int64_t> max_steps)
+      : estimator_(estimator), spec_(spec), max_steps_(max_steps), began_(Now()) {}
 
   absl::Status AfterSave(RunContext& context, int64_t global_step) override {
     // The checkpoint that is saved before the first step.
@@ -58,28 +58,31 @@ class EvaluateCheckpoints : public CheckpointSaverListener {
     const double now = Now();
     const bool early = last_.has_value() ? now < *last_ + spec_.throttle_secs
                                          : now < began_ + spec_.start_delay_secs;
-    return early ? absl::OkStatus() : Evaluate(global_step, /*is_final=*/false);
+    return early ? absl::OkStatus() : Evaluate(global_step, IsFinal(global_step));
   }
 
   absl::Status End(RunContext&, int64_t global_step) override {
     if (evaluated_step_ != global_step) return Evaluate(global_step, /*is_final=*/true);
+    if (IsFinal(global_step)) return absl::OkStatus();  // exported as the final one
     return Export(estimator_, spec_, *result_, /*is_final=*/true);
   }
 
   const std::optional<EvalResult>& result() const { return result_; }
 
  private:
+  bool IsFinal(int64_t step) const { return max_steps_.has_value() && step >= *max_steps_; }
   double Now() const { return estimator_.config().clock->Seconds(); }
 
   absl::Status Evaluate(int64_t global_step, bool is_final) {
+    last_ = Now();
     PENSTOCK_ASSIGN_OR_RETURN(result_, EvaluateAndExport(estimator_, spec_, is_final));
     evaluated_step_ = global_step;
-    last_ = Now();
     return absl::OkStatus();
   }
 
   Estimator& estimator_;
   const EvalSpec& spec_;
+  const std::optional<int64_t> max_steps_;
   const double began_;
   std::optional<double> last_;
   std::optional<int64_t> evaluated_step_;
@@ -123,7 +126,8 @@ absl::StatusOr<EvalResult> TrainWithEvaluations(Estimator& estimator, const Trai
   for (const auto& exporter : eval_spec.exporters) {
     PENSTOCK_RETURN_IF_ERROR(io::CheckWritableFolder(*fs, FolderOf(estimator, *exporter)));
   }
-  const auto evaluate = std::make_shared<EvaluateCheckpoints>(estimator, eval_spec);
+  const auto evaluate =
+      std::make_shared<EvaluateCheckpoints>(estimator, eval_spec, train_spec.max_steps);
   SavingListeners listeners = train_spec.saving_listeners;
   listeners.push_back(evaluate);
   PENSTOCK_RETURN_IF_ERROR(

@@ -7,7 +7,7 @@
 //                        {.input_fn = TestInput, .steps = {}}));
 //
 // As in TensorFlow, a checkpoint that is saved is evaluated, but the one before the first step and
-// those that come within throttle_secs after the last evaluation; the last one always is. How often
+// those that come within throttle_secs after the last evaluation began; the last one always is. How often
 // checkpoints are saved is said by RunConfig. To evaluate in another process, call Evaluate there
 // in a loop over new values of LatestCheckpoint.
 #pragma once
@@ -36,7 +36,7 @@ struct EvalSpec {
   std::string name = "";
   Hooks hooks = {};
   Exporters exporters = {};
-  // Seconds after the beginning of training, and after an evaluation, in which there is none.
+  // Seconds after the beginning of training, and of an evaluation, in which no evaluation begins.
   // TensorFlow counts start_delay_secs only in a process of its own, where it is 120.
   double start_delay_secs = 0;
   double throttle_secs = 600;

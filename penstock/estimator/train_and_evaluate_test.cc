@@ -64,6 +64,48 @@ TEST_F(TrainAndEvaluateTest, EvaluatesCheckpointsButTheFirstAndThrottledOnes) {
                                       "evaluation of step 18"));
 }
 
+TEST_F(TrainAndEvaluateTest, CountsThrottleSecsFromTheBeginningOfAnEvaluation) {
+  class Slow : public SessionRunHook {  // an evaluation takes 3 seconds
+   public:
+    explicit Slow(base::FakeClock* clock) : clock_(clock) {}
+    absl::Status End(RunContext&) override {
+      clock_->Advance(3);
+      return absl::OkStatus();
+    }
+    base::FakeClock* clock_;
+  };
+  Estimator estimator = SmallEstimator(folder_.path(), config_);
+  const auto result = TrainAndEvaluate(
+      estimator, {.input_fn = TrainBatches(), .max_steps = 12, .hooks = {Tick()}},
+      {.input_fn = TestBatches(), .hooks = {std::make_shared<Slow>(&clock_)}, .throttle_secs = 5});
+  ASSERT_EQ(result.status(), absl::OkStatus());
+  EXPECT_THAT(evaluated_,
+              ElementsAre("evaluation of step 4", "evaluation of step 8", "evaluation of step 12"));
+}
+
+TEST_F(TrainAndEvaluateTest, ExportsACheckpointOnce) {
+  using Calls = std::vector<std::pair<double, bool>>;
+  class Recorder : public Exporter {
+   public:
+    explicit Recorder(Calls* calls) : calls_(calls) {}
+    std::string name() const override { return "recorder"; }
+    absl::StatusOr<std::string> Export(Estimator&, const std::string&, const std::string&,
+                                       const EvalResult& result, bool is_final) override {
+      calls_->emplace_back(result.at("global_step"), is_final);
+      return "";
+    }
+    Calls* calls_;
+  };
+  Calls calls;
+  Estimator estimator = SmallEstimator(folder_.path(), config_);
+  const auto result = TrainAndEvaluate(estimator, {.input_fn = TrainBatches(), .max_steps = 8},
+                                       {.input_fn = TestBatches(),
+                                        .exporters = {std::make_shared<Recorder>(&calls)},
+                                        .throttle_secs = 0});
+  ASSERT_EQ(result.status(), absl::OkStatus());
+  EXPECT_EQ(calls, (Calls{{4, false}, {8, true}}));
+}
+
 TEST_F(TrainAndEvaluateTest, EvaluatesAFinishedTraining) {
   Estimator estimator = SmallEstimator(folder_.path(), config_);
   ASSERT_EQ(estimator.Train(TrainBatches(), {.max_steps = 3}), absl::OkStatus());

@@ -65,11 +65,10 @@ OptimizerChoice OrAdagrad(const OptimizerChoice& optimizer) {
   return tf::train::AdagradOptimizer(kDefaultRate);
 }
 
-OptimizerChoice OrFtrl(const OptimizerChoice& optimizer, size_t columns) {
+OptimizerChoice OrFtrl(const OptimizerChoice& optimizer) {
   if (!optimizer.name().empty()) return OptimizerChoice(optimizer.name(), kLinearRate);
   if (!optimizer.is_default()) return optimizer;
-  return tf::train::FtrlOptimizer(
-      std::min(0.2, 1 / std::sqrt(static_cast<double>(std::max<size_t>(1, columns)))));
+  return tf::train::FtrlOptimizer(kLinearRate);
 }
 
 // Removes the features that devices do not have, strings, and that no feature column reads. As in
@@ -133,8 +132,7 @@ EstimatorOptions LinearOptions(const Options& options, const absl::StatusOr<Head
   EstimatorOptions result = CannedOptions(options, head);
   if (!head.ok()) return result;
   result.model_fn = [columns = options.feature_columns, combiner = options.sparse_combiner,
-                     head = *head,
-                     optimizer = OrFtrl(options.optimizer, options.feature_columns.size())](
+                     head = *head, optimizer = OrFtrl(options.optimizer)](
                         const NamedTensors& features, const NamedTensors& labels, ModeKeys mode) {
     const tf::VariableScope scope("linear");
     const Tensor logits = feature_column::LinearModel(

@@ -1,5 +1,8 @@
 // Canned estimators: networks and linear models over feature columns (tf.estimator.DNNClassifier
-// and others). Names, defaults, variables and formulas are those of TensorFlow 1.15.
+// and others). Names, defaults, variables and formulas are those of TensorFlow 1.15. Only the
+// optimizers' slots have other names, "dnn/hiddenlayer_0/kernel/Adagrad" instead of
+// "dnn/hiddenlayer_0/kernel/t_0/Adagrad": a model_dir of TensorFlow is evaluated, predicted with and
+// taken as a warm start, and Train says that it lacks the slots.
 //
 //   DNNClassifier classifier({.hidden_units = {10, 10},
 //                             .feature_columns = {feature_column::NumericColumn("sepal_length")},
@@ -114,7 +117,7 @@ struct LinearClassifierOptions {
   int64_t n_classes = 2;
   std::string weight_column = "";
   std::vector<std::string> label_vocabulary = {};
-  // Ftrl with a learning rate of 1 / sqrt(number of columns), at most 0.2.
+  // Ftrl with a learning rate of 0.2, TensorFlow's optimizer = "Ftrl".
   OptimizerChoice optimizer = {};
   RunConfig config = {};
   std::optional<WarmStartSettings> warm_start_from = {};

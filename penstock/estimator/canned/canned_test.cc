@@ -259,6 +259,28 @@ TEST(Canned, LinearModelsTakeOptimizersByNameWithTheirRate) {
   EXPECT_FLOAT_EQ(weight(OptimizerChoice("SGD", 0.01)), 0.02f);
 }
 
+TEST(Canned, LinearModelsOfManyColumnsHaveTheSameDefaultOptimizer) {
+  base::NamedArrays one = {{"label", Array::Of<float>({1}, {1})}};
+  feature_column::FeatureColumns columns;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = absl::StrCat("x", i);
+    one.Set(name, Array::Of<float>({1}, {1}));
+    columns.push_back(feature_column::NumericColumn(name));
+  }
+  const auto weight = [&](const OptimizerChoice& optimizer) {
+    const TemporaryFolder folder;
+    LinearRegressor regressor({.feature_columns = columns,
+                               .model_dir = folder.path(),
+                               .optimizer = optimizer,
+                               .config = QuietConfig()});
+    EXPECT_EQ(regressor.Train(data::Dataset::FromArrays(one).Batch(1), {.steps = 1}),
+              absl::OkStatus());
+    return regressor.GetVariableValue("linear/linear_model/x7/weights")->item<float>();
+  };
+  EXPECT_NE(weight("Ftrl"), 0);
+  EXPECT_EQ(weight(OptimizerChoice()), weight("Ftrl"));
+}
+
 // Each call builds a graph, and the optimizer, the default one or the program's, has slots in each.
 TEST(Canned, TrainsAgainWithItsOptimizer) {
   for (const OptimizerChoice& optimizer :
