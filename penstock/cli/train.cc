@@ -24,6 +24,7 @@
 #include "penstock/cli/training/detached.h"
 #include "penstock/cli/training/event_files.h"
 #include "penstock/cli/training/follow_training.h"
+#include "penstock/cli/training/moving_averages.h"
 #include "penstock/cli/training/recipe.h"
 #include "penstock/cli/training/run_record.h"
 #include "penstock/cli/training/transfer.h"
@@ -81,6 +82,10 @@ class Train : public Command {
     if (!save_.empty()) PENSTOCK_RETURN_IF_ERROR(CheckSavable(setup.model));
     PENSTOCK_RETURN_IF_ERROR(transfer_.LoadWeights(setup.model));
     if (find_learning_rate_.find) return find_learning_rate_.Run(setup, seed_, json_);
+    if (!transfer_.pretrained()) {
+      const std::string note = MovingAveragesNote(setup.model.network(), setup.steps);
+      if (!note.empty()) std::fprintf(stderr, "%s\n", note.c_str());
+    }
     checkpoints_.UseClient(setup.client);
     PENSTOCK_RETURN_IF_ERROR(RecordRun());
     PENSTOCK_ASSIGN_OR_RETURN(const bool second_has_begun, ReportResumption());
@@ -154,7 +159,8 @@ class Train : public Command {
         .data = shards_.data,
         .image = facts.image,
         .batch_size = shards_.batch_size,
-        .shuffle = shuffle_};
+        .shuffle = shuffle_,
+        .steps = steps};
   }
 
  private:

@@ -25,6 +25,7 @@ struct TrainingSetup {
   ImageShape image;
   int64_t batch_size = 0;
   int64_t shuffle = 0;
+  int64_t steps = 0;  // of the first stage
 };
 
 // `arguments` follow "penstock train".
