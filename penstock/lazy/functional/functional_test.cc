@@ -127,6 +127,8 @@ TEST(Functional, SumsOfSixteenBitNumbersDoNotOverflow) {
   EXPECT_EQ(first(norm(half({1}, 300))), 300);
   const Tensor q = half({1, 2, 64}, 40);
   EXPECT_EQ(first(F::scaled_dot_product_attention(q, q, q)), 40);
+  const Tensor targets = zeros({40000}, {.dtype = kLong, .device = TestDevice()});
+  EXPECT_NEAR(first(F::cross_entropy(half({40000, 8}, 0), targets)), std::log(8), 2e-3);
 }
 
 TEST(Functional, DropoutKeepsTheMean) {

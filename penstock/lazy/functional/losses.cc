@@ -66,9 +66,11 @@ Value Chosen(Value x, Value chosen) {
 
 // sum of losses / sum of weights, or what `reduction` says.
 Value Weighted(Value losses, Value weights, absl::string_view reduction) {
-  if (reduction == "none") return losses;
-  const Value total = ir::ReduceSum(losses);
-  return reduction == "sum" ? total : total / ir::ReduceSum(weights);
+  if (reduction == "none" || !losses.valid() || !weights.valid()) return losses;
+  if (reduction == "sum") return ir::ReduceSum(losses);
+  // The sums may be too large for 16-bit numbers, whose mean is not.
+  const Value total = ir::ReduceSum(lazy::internal::Widened(losses));
+  return ir::Convert(total / ir::ReduceSum(lazy::internal::Widened(weights)), losses.dtype());
 }
 
 Value IndexLoss(Value x, Value target, Value class_weight, const ClassLoss& options) {

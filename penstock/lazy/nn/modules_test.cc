@@ -344,4 +344,19 @@ TEST(Modules, SeedsRepeatInitialValues) {
   EXPECT_NE(ValuesOf(a->weight), ValuesOf(b->weight));
 }
 
+TEST(Modules, ASequenceOfPaddingGivesNoNaN) {
+  const nn::TransformerEncoderLayer layer(
+      4, 2, {.dim_feedforward = 4, .dropout = 0, .batch_first = true});
+  layer->to(TestDevice());
+  const Tensor x = Make({2, 3, 4}, std::vector<float>(24, 1));
+  const Tensor padding =
+      tensor(base::Array::Of<bool>({2, 3}, {true, true, true, false, false, false}), TestDevice());
+  const Tensor y = layer(x, Tensor(), padding);
+  for (const float value : ValuesOf(y)) EXPECT_TRUE(std::isfinite(value));
+  y.sum().backward();
+  for (const auto& [name, p] : layer->named_parameters()) {
+    for (const float value : ValuesOf(p.grad())) EXPECT_TRUE(std::isfinite(value)) << name;
+  }
+}
+
 }  // namespace penstock::lazy::modules_test

@@ -158,14 +158,22 @@ AttentionOutput MultiheadAttentionImpl::forward(const Tensor& query, const Tenso
                             : Tensor();
     projected.push_back(Heads(F::linear(inputs[i], weight, bias, where), num_heads_, where));
   }
-  const double scale = 1 / std::sqrt(static_cast<double>(embed_dim_ / num_heads_));
-  Tensor scores = matmul(mul(At(projected[0], where), Operand(scale, where)),
-                         transpose(projected[1], 2, 3, where), where);
   const Tensor mask = MaskOf(options, inputs[0], inputs[1], where);
-  if (mask.defined()) scores = Plus(scores, mask, where);
-  Tensor weights = softmax(scores, -1, {}, where);
-  if (options_.dropout > 0) weights = F::dropout(weights, options_.dropout, is_training(), where);
-  const Tensor heads = permute(matmul(weights, projected[2], where), {0, 2, 1, 3}, where);
+  Tensor weights, attended;
+  if (options.need_weights) {
+    const double scale = 1 / std::sqrt(static_cast<double>(embed_dim_ / num_heads_));
+    Tensor scores = matmul(mul(At(projected[0], where), Operand(scale, where)),
+                           transpose(projected[1], 2, 3, where), where);
+    if (mask.defined()) scores = Plus(scores, mask, where);
+    weights = softmax(scores, -1, {}, where);
+    if (options_.dropout > 0) weights = F::dropout(weights, options_.dropout, is_training(), where);
+    attended = matmul(weights, projected[2], where);
+  } else {  // where the rows of a sequence that is all padding are 0 instead of NaN
+    attended = F::scaled_dot_product_attention(
+        projected[0], projected[1], projected[2],
+        {.attn_mask = mask, .dropout_p = is_training() ? options_.dropout : 0}, where);
+  }
+  const Tensor heads = permute(attended, {0, 2, 1, 3}, where);
   AttentionOutput out;
   out.output = out_proj(flatten(heads, 2, -1, where), where);
   if (!options_.batch_first) out.output = transpose(out.output, 0, 1, where);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -146,9 +147,12 @@ Optimizer::State Optimizer::MakeState(const Tensor& param, const Group& group) c
 
 void Optimizer::FitState(State& state, const Tensor& param, const Group& group) const {
   State fitting = MakeState(param, group);
+  for (size_t i = 0; i < state.names.size(); ++i) state.idle[state.names[i]] = state.slots[i];
   for (size_t i = 0; i < fitting.names.size(); ++i) {
-    const auto old = std::find(state.names.begin(), state.names.end(), fitting.names[i]);
-    if (old != state.names.end()) fitting.slots[i] = state.slots[old - state.names.begin()];
+    const auto old = state.idle.find(fitting.names[i]);
+    if (old == state.idle.end()) continue;
+    fitting.slots[i] = old->second;
+    state.idle.erase(old);
   }
   state.names = std::move(fitting.names);
   state.slots = std::move(fitting.slots);
@@ -327,17 +331,21 @@ absl::StatusOr<bool> Optimizer::LoadState(const base::NamedArrays& arrays,
     state.slots[i] = device_data(cast, param.device());
     ++found;
   }
-  if (found > 0 && found < state.names.size()) {
+  const Array* step = arrays.Find(prefix + "step");
+  if (step != nullptr && (!IsNumber(*step) || !(step->item<double>() >= 0))) {
+    return NotANumber(name_, prefix + "step", *step);
+  }
+  const bool has_any = std::any_of(arrays.begin(), arrays.end(), [&](const auto& entry) {
+    return absl::StartsWith(entry.first, prefix);
+  });
+  if (has_any && found < state.names.size()) {
     return absl::InvalidArgumentError(absl::StrCat(name_, ": ", prefix, " has ", found, " of ",
                                                    absl::StrJoin(state.names, ", "),
-                                                   "; was it saved with other options?"));
+                                                   "; is it the state of another optimizer, or "
+                                                   "was it saved with other options?"));
   }
-  const Array* step = arrays.Find(prefix + "step");
   double count = 1;
   if (step != nullptr) {
-    if (!IsNumber(*step) || !(step->item<double>() >= 0)) {
-      return NotANumber(name_, prefix + "step", *step);
-    }
     count = step->item<double>();
   } else if (found == 0 || !UsesStep(options)) {
     return found > 0;

@@ -106,6 +106,7 @@ class Optimizer {
   struct State {
     std::vector<std::string> names;  // of the slots
     Tensors slots;
+    std::map<std::string, Tensor> idle = {};  // slots that the options do not need now
     Tensor step;  // f32 scalar: number of updates; shared by parameters updated together
   };
   struct Rate {

@@ -234,7 +234,8 @@ TEST(Optimizers, OptionsChangedBetweenStepsGetTheirState) {
   Tensor a = Make({2}, {1, 2}, true);
   optim::SGD sgd({a}, {.lr = 1});
   run(sgd, a, "momentum");
-  EXPECT_THAT(ValuesOf(a), ElementsAre(-3, -6));
+  // As torch.optim.SGD, whose buffer stays while the momentum is 0.
+  EXPECT_THAT(ValuesOf(a), ElementsAre(-3.5, -7));
   Tensor b = Make({2}, {1, 2}, true);
   optim::RMSprop rms({b}, {.lr = 0.1});
   run(rms, b, "momentum");
@@ -242,6 +243,19 @@ TEST(Optimizers, OptionsChangedBetweenStepsGetTheirState) {
   optim::Adam adam({b}, {.lr = 0.1});
   run(adam, b, "amsgrad");
   for (const float value : ValuesOf(b)) EXPECT_TRUE(std::isfinite(value));
+}
+
+TEST(Optimizers, RejectTheMomentsOfAnotherOptimizer) {
+  const Tensor a = Make({2}, {1, 2}, true), factor = Make({2}, {1, -2});
+  optim::Adagrad adagrad({a});
+  optim::RMSprop rms({a});
+  Step(adagrad, a, factor);
+  Step(rms, a, factor);
+  optim::Adam adam({a});
+  for (const auto& state : {adagrad.state_dict(), rms.state_dict()}) {
+    ASSERT_TRUE(state.ok()) << state.status();
+    EXPECT_THAT(std::string(adam.load_state_dict(*state).message()), HasSubstr("0 of exp_avg"));
+  }
 }
 
 // A checkpoint may come from another program.
