@@ -112,8 +112,8 @@ absl::StatusOr<HttpRequest> GcsReader::ListRequest(const Uri& prefix, bool all_l
   PENSTOCK_ASSIGN_OR_RETURN(const std::string authorization, Authorization());
   HttpRequest request{
       .url = absl::StrCat(url_, "/storage/v1/b/", PercentEncode(prefix.bucket),
-                          "/o?fields=items(name,size,generation,updated),prefixes,nextPageToken",
-                          "&prefix=", PercentEncode(prefix.path))};
+                          "/o?fields=kind,items(name,size,generation,updated),prefixes,",
+                          "nextPageToken&prefix=", PercentEncode(prefix.path))};
   if (!all_levels) absl::StrAppend(&request.url, "&delimiter=%2F");
   if (!page.empty()) absl::StrAppend(&request.url, "&pageToken=", PercentEncode(page));
   if (!authorization.empty()) request.headers.push_back("Authorization: " + authorization);

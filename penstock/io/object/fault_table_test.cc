@@ -135,6 +135,7 @@ const std::vector<ServiceFault>& ServiceFaults() {
       {"Status999Page", Status(999, kPage), Code::kUnavailable},
       {"Status204", {.raw = "HTTP/1.1 204 No Content\r\n\r\n"}, Code::kUnavailable},
       {"Page", {.page = kPage}, Code::kUnavailable},
+      {"JsonOfAnother", {.page = R"({"status": "ok"})"}, Code::kUnavailable},
       {"NestedJson", {.page = std::string(500000, '[')}, Code::kUnavailable},
       {"OtherJson",
        {.page = R"({"items": 5, "size": "-5", "generation": "1"})"},
@@ -293,22 +294,45 @@ INSTANTIATE_TEST_SUITE_P(All, NotFoundTable,
 class ListingFaults : public ServiceFaultTable {};
 
 TEST_F(ListingFaults, AreErrorsAndEnd) {
-  const std::string item = R"("items": [{"name": "d/file", "size": "1", "generation": "1"}])";
+  const auto listing = [](absl::string_view fields) {
+    return absl::StrCat(R"({"kind": "storage#objects", )", fields, "}");
+  };
   for (const std::string& page :
-       {absl::StrCat("{", item, R"(, "nextPageToken": "same"})"),
-        std::string(R"({"prefixes": [""]})"), std::string(R"({"prefixes": ["/"]})"),
-        std::string(R"({"items": [{"name": "d/file", "size": "-5", "generation": "1"}]})"),
-        std::string(R"({"items": [{"name": "elsewhere", "size": "5", "generation": "1"}]})"),
-        absl::StrCat(R"({"items": )", std::string(500000, '['), std::string(500000, ']'), "}")}) {
+       {listing(R"("items": [{"name": "d/file", "size": "1", "generation": "1"}],
+                   "nextPageToken": "same")"),
+        listing(R"("prefixes": [""])"), listing(R"("prefixes": ["/"])"),
+        listing(R"("items": [{"name": "d/file", "size": "-5", "generation": "1"}])"),
+        listing(R"("items": [{"name": "elsewhere", "size": "5", "generation": "1"}])"),
+        listing(
+            absl::StrCat(R"("items": )", std::string(500000, '['), std::string(500000, ']')))}) {
     gcs_.SetScript([&](const Request&) { return Fault{.page = page}; });
     EXPECT_THAT(fs_->List(gcs_.Uri("d")), IsStatus(Code::kUnavailable, "gs://bucket/d"))
         << page.substr(0, 100);
   }
 }
 
+// Another service's page in the middle of a listing: its rest is asked for again.
+TEST_F(ListingFaults, JsonOfAnotherServiceDoesNotEndAListing) {
+  std::atomic<int> lists = 0;
+  gcs_.SetScript([&](const Request& request) {
+    if (!request.is_list) return Fault{};
+    const int number = lists++;
+    if (number == 0) {
+      return Fault{.page = R"({"kind": "storage#objects", "nextPageToken": "t",
+          "items": [{"name": "d/a", "size": "1", "generation": "1"}]})"};
+    }
+    if (number == 1) return Fault{.page = R"({"status": "ok"})"};
+    return Fault{.page = R"({"kind": "storage#objects",
+        "items": [{"name": "d/b", "size": "1", "generation": "1"}]})"};
+  });
+  const auto listed = fs_->List(gcs_.Uri("d"));
+  ASSERT_OK(listed);
+  EXPECT_EQ(listed->size(), 2u);
+}
+
 TEST_F(ListingFaults, OmitUnaddressableNames) {
   gcs_.SetScript([](const Request&) {
-    return Fault{.page = R"({"items": [
+    return Fault{.page = R"({"kind": "storage#objects", "items": [
         {"name": "d/a", "size": "1", "generation": "1"},
         {"name": "d/b//c", "size": "1", "generation": "1"},
         {"name": "d/..", "size": "1", "generation": "1"},

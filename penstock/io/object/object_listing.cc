@@ -88,7 +88,8 @@ std::optional<ObjectPage::Object> S3Object(absl::string_view contents, bool is_e
 
 std::optional<ObjectPage> ParseGcsListing(absl::string_view body, absl::string_view prefix) {
   const nlohmann::json json = ParseJson(body);
-  if (!json.is_object()) return std::nullopt;
+  // All other fields may be absent: without it, any JSON would be an empty last page.
+  if (JsonString(json, "kind") != "storage#objects") return std::nullopt;
   const auto items = ArrayOf(json, "items");
   const auto prefixes = ArrayOf(json, "prefixes");
   if (!items || !prefixes) return std::nullopt;

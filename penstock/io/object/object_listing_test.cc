@@ -29,7 +29,9 @@ TEST(GcsListing, ParsesObjectsFoldersAndNextPage) {
 }
 
 TEST(GcsListing, MayBeEmpty) {
-  for (const char* body : {"{}", R"({"items": []})", R"({"items": null, "prefixes": null})"}) {
+  for (const char* body :
+       {R"({"kind": "storage#objects"})", R"({"kind": "storage#objects", "items": []})",
+        R"({"kind": "storage#objects", "items": null, "prefixes": null})"}) {
     const auto page = ParseGcsListing(body, "d/");
     ASSERT_TRUE(page) << body;
     EXPECT_TRUE(page->objects.empty() && page->folders.empty() && page->next.empty());
@@ -37,35 +39,41 @@ TEST(GcsListing, MayBeEmpty) {
 }
 
 std::string Nested(int depth) {
-  return absl::StrCat(R"({"items": )", std::string(depth, '['), std::string(depth, ']'), "}");
+  return absl::StrCat(R"({"kind": "storage#objects", "items": )", std::string(depth, '['),
+                      std::string(depth, ']'), "}");
 }
 
 TEST(GcsListing, RejectsAnythingElse) {
   const auto item = [](absl::string_view fields) {
-    return absl::StrCat(R"({"items": [{)", fields, "}]}");
+    return absl::StrCat(R"({"kind": "storage#objects", "items": [{)", fields, "}]}");
   };
-  for (const std::string& body : {std::string(),
-                                  std::string("<html>log in</html>"),
-                                  std::string("[]"),
-                                  std::string("5"),
-                                  std::string(R"({"items": 5})"),
-                                  std::string(R"({"items": {"x": {}}})"),
-                                  std::string(R"({"prefixes": [""]})"),
-                                  std::string(R"({"prefixes": ["d/"]})"),
-                                  std::string(R"({"prefixes": ["d/e"]})"),
-                                  std::string(R"({"prefixes": [5]})"),
-                                  std::string(R"({"prefixes": ["e/"]})"),
-                                  std::string(R"({"nextPageToken": 7})"),
-                                  item(R"("name": "d/a", "size": "-5", "generation": "1")"),
-                                  item(R"("name": "d/a", "size": 5, "generation": "1")"),
-                                  item(R"("name": "d/a", "size": "5")"),
-                                  item(R"("size": "5", "generation": "1")"),
-                                  item(R"("name": "e/a", "size": "5", "generation": "1")"),
-                                  Nested(100),
-                                  Nested(500000),
-                                  std::string(1000000, '['),
-                                  std::string(R"({"items": [{"name": "d/a", "size")"),
-                                  std::string("{\"items\": [{\"name\": \"\xff\"}]}")}) {
+  for (const std::string& body :
+       {std::string(),
+        std::string("<html>log in</html>"),
+        std::string("[]"),
+        std::string("{}"),
+        std::string(R"({"status": "ok"})"),
+        std::string(R"({"error": {"code": 401}})"),
+        std::string(R"({"kind": "storage#object", "items": []})"),
+        std::string("5"),
+        std::string(R"({"kind": "storage#objects", "items": 5})"),
+        std::string(R"({"kind": "storage#objects", "items": {"x": {}}})"),
+        std::string(R"({"kind": "storage#objects", "prefixes": [""]})"),
+        std::string(R"({"kind": "storage#objects", "prefixes": ["d/"]})"),
+        std::string(R"({"kind": "storage#objects", "prefixes": ["d/e"]})"),
+        std::string(R"({"kind": "storage#objects", "prefixes": [5]})"),
+        std::string(R"({"kind": "storage#objects", "prefixes": ["e/"]})"),
+        std::string(R"({"kind": "storage#objects", "nextPageToken": 7})"),
+        item(R"("name": "d/a", "size": "-5", "generation": "1")"),
+        item(R"("name": "d/a", "size": 5, "generation": "1")"),
+        item(R"("name": "d/a", "size": "5")"),
+        item(R"("size": "5", "generation": "1")"),
+        item(R"("name": "e/a", "size": "5", "generation": "1")"),
+        Nested(100),
+        Nested(500000),
+        std::string(1000000, '['),
+        std::string(R"({"kind": "storage#objects", "items": [{"name": "d/a", "size")"),
+        std::string("{\"kind\": \"storage#objects\", \"items\": [{\"name\": \"\xff\"}]}")}) {
     EXPECT_FALSE(ParseGcsListing(body, "d/")) << body.substr(0, 100);
   }
 }
