@@ -149,6 +149,9 @@ TEST_F(PackFormatsTest, UsesFineLabelsOfCifar100) {
 TEST_F(PackFormatsTest, ReportsCorruptOrMissingCifarFiles) {
   Write("none/readme.txt", "x");
   EXPECT_THAT(Pack({"--from-cifar10", Path("none")}).err, HasSubstr("cifar-10-binary.tar.gz"));
+  Write("part/data_batch_1.bin", std::string(size_t{10000} * 3073, '\0'));
+  EXPECT_THAT(Pack({"--from-cifar10", Path("part")}).err,
+              HasSubstr("10000 images in 1 of the 5 files data_batch_*.bin"));
   Write("cut/test_batch.bin", CifarRecords(0, 2, "").substr(0, 5000));
   EXPECT_THAT(Pack({"--from-cifar10", Path("cut"), "--split", "test"}).err,
               HasSubstr("size of 5000 bytes is not a multiple of the record size of 3073 bytes"));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -104,7 +105,19 @@ absl::StatusOr<std::vector<std::string>> ShardsIn(io::FileSystem& fs, const std:
         "; copy it again or repeat the conversion, or, if it was removed on purpose, give the "
         "shards as a pattern"));
   }
-  std::sort(files.begin(), files.end());
+  // In the plan's order: by its name, shard 100 would come before shard 11. Others follow by name.
+  std::map<std::string, size_t> places;
+  if (plan.has_value()) {
+    for (const PlannedShard& planned : plan->shards) {
+      places.emplace(planned.shard.file, places.size());
+    }
+  }
+  const auto place = [&](const std::string& file) {
+    const auto found = places.find(std::string(io::Basename(file)));
+    return std::pair(found == places.end() ? places.size() : found->second, file);
+  };
+  std::sort(files.begin(), files.end(),
+            [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
   return files;
 }
 

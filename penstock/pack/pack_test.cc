@@ -273,6 +273,24 @@ TEST_F(PackTest, RewritesShardsByteForByte) {
   EXPECT_TRUE(absl::IsInvalidArgument(same)) << same;
 }
 
+TEST_F(PackTest, KeepsTheOrderOfMoreThanAHundredShards) {
+  constexpr int64_t kRows = 102;
+  Array numbers = Array::Zeros(base::DType::kI64, {kRows});
+  for (int64_t i = 0; i < kRows; ++i) numbers.mutable_data<int64_t>()[i] = i;
+  PackOptions many = To("many"), one = To("one");
+  many.shards = kRows;
+  one.shards = 1;
+  many.keep_order = one.keep_order = true;
+  ASSERT_TRUE(Table({{"x", numbers}}, many).ok());
+  const auto rewritten = Reshard({.shards = {"memory://many"}}, one);
+  ASSERT_TRUE(rewritten.ok()) << rewritten.status();
+  int64_t next = 0;
+  for (const auto& record : Read(*rewritten)) {
+    EXPECT_EQ(record.at("x").item<int64_t>(), next++);
+  }
+  EXPECT_EQ(next, kRows);
+}
+
 // As after an interrupted copy of the folder.
 TEST_F(PackTest, RejectsReshardingAFolderThatLacksAShard) {
   MakePhotos(4);

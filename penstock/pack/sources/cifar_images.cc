@@ -91,6 +91,15 @@ absl::StatusOr<std::unique_ptr<RecordSource>> CifarImages(io::FileSystem& fs,
     PENSTOCK_ASSIGN_OR_RETURN(std::string bytes, ReadRecords(fs, *files, kind));
     const auto records = std::make_shared<const std::string>(std::move(bytes));
     const int64_t record = kind.label_bytes + 3 * kPlane;
+    // An interrupted copy of the original has fewer than its five files.
+    constexpr int64_t kBatch = 10'000;
+    const int64_t images = static_cast<int64_t>(records->size()) / record;
+    if (kind.classes == 10 && split == "train" && images >= kBatch && images < 5 * kBatch) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(io::DisplayName(folder), " has ", images, " images in ", files->size(),
+                       " of the 5 files data_batch_*.bin of CIFAR-10, which have 50,000; unpack "
+                       "cifar-10-binary.tar.gz again"));
+    }
     const auto label_at = [&](int64_t i) {
       return static_cast<uint8_t>((*records)[i * record + kind.label_bytes - 1]);
     };
