@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -120,7 +121,10 @@ absl::StatusOr<Metric> Metric::FromJson(const nlohmann::ordered_json& json) {
                      "' is a function of the program that saved it, and is not in the file"));
   }
   const nlohmann::ordered_json& fields = json["config"];
-  PENSTOCK_ASSIGN_OR_RETURN(Metric metric, FromName(json[key].get<std::string>()));
+  std::string given = json[key];
+  // As a name it stands for "accuracy".
+  if (absl::string_view(key) == "class_name" && given == "Accuracy") given = "exact_accuracy";
+  PENSTOCK_ASSIGN_OR_RETURN(Metric metric, FromName(given));
   metric.name_ = std::string(metric.body_->name());
   if (const auto name = fields.find("name"); name != fields.end() && name->is_string())
     metric.name_ = name->get<std::string>();
@@ -133,6 +137,10 @@ absl::StatusOr<Metric> Metric::FromJson(const nlohmann::ordered_json& json) {
 }
 
 absl::StatusOr<Metric> Metric::FromName(absl::string_view name) {
+  // Of these two, Keras's compile ignores the case.
+  if (absl::EqualsIgnoreCase(name, "accuracy") || absl::EqualsIgnoreCase(name, "acc")) {
+    return Accuracy().Named(name);
+  }
   for (const MetricRow& row : AllMetrics()) {
     const std::vector<absl::string_view> aliases = absl::StrSplit(row.aliases, ' ');
     if (!name.empty() && (name == row.name || name == row.class_name ||

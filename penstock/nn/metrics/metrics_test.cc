@@ -79,6 +79,18 @@ TEST(Metrics, FScoresTakeClassIndices) {
   checks.Run();
 }
 
+TEST(Metrics, AccuracyByNameIgnoresCaseAsKerasDoes) {
+  for (const char* name : {"accuracy", "Accuracy", "acc", "ACC"}) {
+    const auto metric = Metric::FromName(name);
+    ASSERT_TRUE(metric.ok()) << metric.status();
+    EXPECT_EQ(metric->ToJson()["name"], "accuracy") << name;
+    EXPECT_EQ(metric->name(), name);
+  }
+  const auto exact = Metric::FromJson({{"class_name", "Accuracy"}, {"config", Json::object()}});
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  EXPECT_EQ(exact->ToJson()["name"], "exact_accuracy");
+}
+
 TEST(Metrics, ShortNames) {
   EXPECT_EQ(Metric::FromName("f1")->name(), "f1");
   EXPECT_EQ(Metric::FromName("f1")->ToJson()["name"], "f1_score");
