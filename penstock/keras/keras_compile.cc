@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "nlohmann/json.hpp"
@@ -56,6 +57,13 @@ absl::StatusOr<T> FromKeras(const Json& json, const std::vector<T>& custom) {
     if (one.body()->name() == name) return one;
   }
   if (!json.is_object() || json.at("config").is_string()) return T::FromName(name);
+  // Keras 2 wraps the function for which a name, such as "accuracy", stands.
+  if (json.at("class_name") == "MeanMetricWrapper" && json.at("config").contains("fn")) {
+    Json wrapped = {{"class_name", NameOf(json.at("config").at("fn"))},
+                    {"config", json.at("config")}};
+    wrapped["config"].erase("fn");
+    return T::FromJson(wrapped);
+  }
   return T::FromJson(json);
 }
 
@@ -208,6 +216,12 @@ absl::StatusOr<Json> MetricsToKeras(const std::vector<nn::Metric>& metrics) {
     if (metric.class_name().empty()) {
       if (metric.body()->name() == "cosine_similarity_loss") {  // Keras's has the other sign
         return KerasLacks("metric", "MeanOfLoss(CosineSimilarity)");
+      }
+      // Keras knows it by its name alone, which is the one in logs, too.
+      const absl::string_view name = metric.name();
+      if (metric.body()->name() != "accuracy") return KerasLacks("metric", name);
+      if (!absl::EqualsIgnoreCase(name, "accuracy") && !absl::EqualsIgnoreCase(name, "acc")) {
+        return KerasLacks("other name of the metric 'accuracy',", name);
       }
       list.push_back(std::string(metric.name()));
       continue;

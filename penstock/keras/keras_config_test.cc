@@ -227,6 +227,23 @@ absl::StatusOr<Json> Compiled(CompileOptions options) {
   return CompileToKeras((*model.trainer())->objective());
 }
 
+TEST(KerasConfig, ReadsMetricsThatKeras2Wraps) {
+  const Model model = Sequential({Input({.shape = {3}}), Dense({.units = 2, .name = "d"})});
+  CompileOptions options;
+  const absl::Status read = CompileFromKeras(Json::parse(R"({
+      "loss": "sparse_categorical_crossentropy", "weighted_metrics": null, "loss_weights": null,
+      "metrics": [[{"class_name": "MeanMetricWrapper", "config":
+          {"name": "accuracy", "dtype": "float32", "fn": "sparse_categorical_accuracy"}}]],
+      "optimizer_config": {"class_name": "SGD", "config": {"learning_rate": 0.01}}})"),
+                                             model.network(), {}, options);
+  ASSERT_TRUE(read.ok()) << read;
+  ASSERT_EQ(options.output_metrics.size(), 1u);
+  const auto& metrics = options.output_metrics.begin()->second;
+  ASSERT_EQ(metrics.size(), 1u);
+  EXPECT_EQ(metrics[0].Get()->ToJson()["name"], "sparse_categorical_accuracy");
+  EXPECT_EQ(metrics[0].Get()->name(), "accuracy");
+}
+
 TEST(KerasConfig, DescribesLossesAndMetricsAsKerasDoes) {
   const auto json = Compiled({.loss = "crossentropy", .metrics = {"bce", nn::AUC()}});
   ASSERT_TRUE(json.ok()) << json.status();
@@ -248,6 +265,13 @@ TEST(KerasConfig, NamesArgumentsOfCompileThatKerasLacks) {
   EXPECT_THAT(
       error_of({.loss = "mse", .metrics = {nn::MeanOfLoss(nn::BinaryCrossentropy({.axis = 1}))}}),
       HasSubstr("'axis'"));
+  EXPECT_THAT(error_of({.loss = "mse", .metrics = {nn::Accuracy().Named("top1")}}),
+              HasSubstr("'top1'"));
+  EXPECT_THAT(error_of({.loss = "mse", .metrics = {nn::MeanOfLoss(nn::Huber({.delta = 2}))}}),
+              HasSubstr("metric 'huber'"));
+  EXPECT_THAT(error_of({.loss = "mse", .metrics = {nn::MeanOfLoss(nn::Huber()).Named("acc")}}),
+              HasSubstr("'acc'"));
+  EXPECT_EQ(error_of({.loss = "mse", .metrics = {"acc"}}), "");
   EXPECT_THAT(error_of({.loss = "mse", .metrics = {nn::MeanOfLoss(nn::CosineSimilarity())}}),
               HasSubstr("MeanOfLoss(CosineSimilarity)"));
   EXPECT_THAT(error_of({.optimizer = "lars", .loss = "mse"}), HasSubstr("optimizer 'LARS'"));
