@@ -36,6 +36,10 @@ RowTable ReductionRows() {
        [](const tf::Tensors& x) -> tf::Tensors {
          return {tf::ReduceMean(x[0], {1, 2})};
        }},
+      {"ReduceMean/uint8",
+       [](const tf::Tensors& x) -> tf::Tensors { return {tf::ReduceMean(x[0], 1)}; }},
+      {"ReduceMean/large int",
+       [](const tf::Tensors& x) -> tf::Tensors { return {tf::ReduceMean(x[0], 0)}; }},
       {"ReduceMean/int",
        [](const tf::Tensors& x) -> tf::Tensors { return {tf::ReduceMean(x[0], 0)}; }},
       {"ReduceMean/half",
@@ -127,6 +131,8 @@ RowTable ReductionRows() {
          return {tf::Cumprod(x[0], 1, {.exclusive = true, .reverse = true})};
        }},
       {"CumulativeLogsumexp/default",
+       [](const tf::Tensors& x) -> tf::Tensors { return {tf::CumulativeLogsumexp(x[0], 1)}; }},
+      {"CumulativeLogsumexp/infinite",
        [](const tf::Tensors& x) -> tf::Tensors { return {tf::CumulativeLogsumexp(x[0], 1)}; }},
       {"CumulativeLogsumexp/reverse",
        [](const tf::Tensors& x) -> tf::Tensors {

@@ -16,6 +16,8 @@ ROWS = {
     "ReduceMean/all": row(lambda a: tf.reduce_mean(a), f(3, 4)),
     "ReduceMean/keepdims all": row(lambda a: tf.reduce_mean(a, keepdims=True), f(3, 4)),
     "ReduceMean/axes": row(lambda a: tf.reduce_mean(a, [1, 2]), f(3, 4, 2)),
+    "ReduceMean/uint8": row(lambda a: tf.reduce_mean(a, 1), i(3, 300, low=0, high=256, dtype="uint8")),
+    "ReduceMean/large int": row(lambda a: tf.reduce_mean(a, 0), given([2000000000, 2000000000], "int32")),
     "ReduceMean/int": row(lambda a: tf.reduce_mean(a, 0), i(7, 3)),
     "ReduceMean/half": row(lambda a: tf.reduce_mean(a, 1), f(3, 40, dtype="float16"), tolerance=2e-3),
     "ReduceMax/empty": row(lambda a: tf.reduce_max(a, 0), f(0, 3), gradient=False),
@@ -58,6 +60,8 @@ ROWS = {
     "Cumprod/exclusive reverse": row(
         lambda a: tf.cumprod(a, 1, exclusive=True, reverse=True), f(4, 3, low=0.5, high=2)),
     "CumulativeLogsumexp/default": row(lambda a: tf.math.cumulative_logsumexp(a, 1), f(4, 5)),
+    "CumulativeLogsumexp/infinite": row(lambda a: tf.math.cumulative_logsumexp(a, 1),
+                                        given([[-float("inf"), -float("inf"), 0, 1]]), gradient=False),
     "CumulativeLogsumexp/reverse": row(lambda a: tf.math.cumulative_logsumexp(a, 1, reverse=True), f(4, 5)),
     "CumulativeLogsumexp/exclusive": row(
         lambda a: tf.math.cumulative_logsumexp(a, 1, exclusive=True), f(4, 5), gradient=False),

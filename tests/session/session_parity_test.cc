@@ -159,7 +159,7 @@ std::string Difference(const Array& got, const Array& want, double tolerance) {
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
     const double relative = got.dtype() == DType::kF64 ? kTolerance64 : tolerance;
     const double limit = is_float ? relative * std::max(1.0, std::abs(b)) : 0;
-    if (std::abs(a - b) <= limit) continue;
+    if (std::isfinite(b) && std::abs(a - b) <= limit) continue;
     return absl::StrCat("element ", i, " of ", got.TypeString(), " is ", a, ", TensorFlow has ", b);
   }
   return "";

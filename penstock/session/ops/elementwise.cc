@@ -83,9 +83,13 @@ Tensor Cast(const Tensor& x, DType dtype, absl::string_view name, SourceLocation
 Tensor SaturateCast(const Tensor& x, DType dtype, absl::string_view name, SourceLocation where) {
   return AddOp("SaturateCast", {x}, name, where, [dtype](In in) {
     Value v = in[0];
-    const double low = internal::LowestOf(dtype), high = internal::HighestOf(dtype);
-    if (internal::LowestOf(v.dtype()) < low) v = ir::Maximum(v, ir::SplatLike(v, low));
-    if (internal::HighestOf(v.dtype()) > high) {
+    // The highest number of float16 is none of bfloat16, whose next one is too high.
+    if (v.dtype() == DType::kBF16 && dtype == DType::kF16) v = ir::Convert(v, DType::kF32);
+    const DType from = v.dtype();
+    const double low = internal::FiniteLimit(dtype, true),
+                 high = internal::FiniteLimit(dtype, false);
+    if (internal::FiniteLimit(from, true) < low) v = ir::Maximum(v, ir::SplatLike(v, low));
+    if (internal::FiniteLimit(from, false) > high) {
       // The nearest float to the highest integer may be above it, which the conversion saturates.
       v = ir::Minimum(v, ir::SplatLike(v, high));
     }

@@ -83,6 +83,18 @@ double HighestOf(DType dtype) {
   return std::ldexp(1.0, base::BitWidth(dtype) - (base::IsSigned(dtype) ? 1 : 0)) - 1;
 }
 
+double FiniteLimit(DType dtype, bool lowest) {
+  double limit = lowest ? LowestOf(dtype) : HighestOf(dtype);
+  if (base::IsFloat(dtype)) {
+    limit = dtype == DType::kF64    ? 1.7976931348623157e308
+            : dtype == DType::kF16  ? 65504
+            : dtype == DType::kBF16 ? 3.3895313892515355e38
+                                    : 3.4028234663852886e38;
+    if (lowest) limit = -limit;
+  }
+  return limit;
+}
+
 bool FitsType(const Operand& operand, DType dtype) {
   if (!operand.is_number() || base::IsFloat(dtype)) return true;
   if (operand.integer().has_value() && base::IsInteger(dtype)) {

@@ -101,5 +101,7 @@ Tensor AddRandom(absl::string_view type, const Tensors& inputs, absl::string_vie
 // The range of a numeric type, as double; booleans are 0 and 1.
 double LowestOf(DType dtype);
 double HighestOf(DType dtype);
+// The lowest or highest finite number of the type.
+double FiniteLimit(DType dtype, bool lowest);
 
 }  // namespace penstock::session::internal

@@ -1,5 +1,6 @@
 // Reductions, cumulative operations, indices of extremes.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -35,10 +36,13 @@ Tensor AddReduction(absl::string_view type, const Tensor& x, const Axes& axes,
 
 Value MeanOf(Value x, const ir::Axes& axes, bool keep_dims) {
   if (!x.valid() || !base::IsInteger(x.dtype())) return ir::ReduceMean(x, axes, keep_dims);
-  const Value sum = ir::ReduceSum(x, axes, keep_dims);
-  if (!sum.valid() || x.shape().num_elements() == 0) return sum;
+  // In 64 bits, as TensorFlow: neither the sum nor the count may fit the type.
+  const DType wide = base::IsSigned(x.dtype()) ? DType::kI64 : DType::kU64;
+  const Value sum = ir::ReduceSum(ir::Convert(x, wide), axes, keep_dims);
+  if (!sum.valid()) return sum;
+  if (x.shape().num_elements() == 0) return ir::Convert(sum, x.dtype());
   const int64_t count = x.shape().num_elements() / sum.shape().num_elements();
-  return sum / static_cast<double>(count);
+  return ir::Convert(sum / static_cast<double>(count), x.dtype());
 }
 
 Value VarianceOf(Value x, const ir::Axes& axes, bool keep_dims) {
@@ -72,8 +76,7 @@ Value RunningLogSumExp(Value x, int64_t axis, bool reverse) {
   for (int64_t step = 1; step < extent && x.valid(); step *= 2) {
     std::vector<ir::PadAxis> shift(x.rank());
     shift[axis] = reverse ? ir::PadAxis{-step, step} : ir::PadAxis{step, -step};
-    // Finite instead of -inf: exp of the difference is 0, and so are its gradients.
-    x = ir::LogAddExp(x, ir::Pad(x, x.dtype() == DType::kF16 ? -6e4 : -1e38, shift));
+    x = ir::LogAddExp(x, ir::Pad(x, -HUGE_VAL, shift));
   }
   return x;
 }
@@ -160,11 +163,7 @@ Tensor Cumprod(const Tensor& x, int64_t axis, const CumulativeOptions& options,
 Tensor CumulativeLogsumexp(const Tensor& x, int64_t axis, const CumulativeOptions& options,
                            SourceLocation where) {
   return AddOp("CumulativeLogsumexp", {x}, options.name, where, [axis, options](In in) {
-    // TensorFlow's first element of an exclusive sum: the lowest finite number.
-    const double lowest = in[0].dtype() == DType::kF64   ? -1.7976931348623157e308
-                          : in[0].dtype() == DType::kF16 ? -65504
-                                                         : -3.4028234663852886e38;
-    return Cumulate(in[0], axis, options, lowest,
+    return Cumulate(in[0], axis, options, -HUGE_VAL,
                     [&](Value v, int64_t at) { return RunningLogSumExp(v, at, options.reverse); });
   });
 }

@@ -111,22 +111,9 @@ Value ProdRows(const Rows& rows) {
   return ir::ReduceProduct(ir::Select(mask, data, internal::ScalarLike(data, 1)), {0});
 }
 
-// The lowest or highest finite number of the type.
-double Limit(DType dtype, bool lowest) {
-  double limit = lowest ? internal::LowestOf(dtype) : internal::HighestOf(dtype);
-  if (base::IsFloat(dtype)) {
-    limit = dtype == DType::kF64    ? 1.7976931348623157e308
-            : dtype == DType::kF16  ? 65504
-            : dtype == DType::kBF16 ? 3.3895313892515355e38
-                                    : 3.4028234663852886e38;
-    if (lowest) limit = -limit;
-  }
-  return limit;
-}
-
 Value ExtremeRows(const Rows& rows, bool max) {
   const Value start = ir::Splat(*rows.data.graph(), {rows.data.dtype(), rows.segments},
-                                Limit(rows.data.dtype(), max));
+                                internal::FiniteLimit(rows.data.dtype(), max));
   return ScatterRows(start, rows.ids, rows.data,
                      max ? ir::ScatterReducer::kMax : ir::ScatterReducer::kMin);
 }
