@@ -33,6 +33,8 @@ Table ContractionRows() {
        [](Case& c) { return Ts{torch::addmm(c.x[0], c.x[1], c.x[2], 0.5, 2)}; }},
       {"baddbmm", [](Case& c) { return Ts{torch::baddbmm(c.x[0], c.x[1], c.x[2], 0.5, 2)}; }},
       {"einsum", Einsum("bij,bjk->bik")},
+      {"einsum broadcasts", Einsum("...ij,...jk->...ik")},
+      {"einsum broadcasts a letter", Einsum("bij,bjk->bik")},
       {"einsum outer", Einsum("i,j->ij")},
       {"einsum implicit", Einsum("ik,kj")},
       {"einsum transposed", Einsum("...ij->...ji")},

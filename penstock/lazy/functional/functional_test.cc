@@ -131,6 +131,16 @@ TEST(Functional, SumsOfSixteenBitNumbersDoNotOverflow) {
   EXPECT_NEAR(first(F::cross_entropy(half({40000, 8}, 0), targets)), std::log(8), 2e-3);
 }
 
+TEST(Functional, InterpolatesIntegersByCopiesOnly) {
+  const Tensor bytes =
+      tensor(base::Array::Of<uint8_t>({1, 1, 2, 2}, {0, 100, 200, 255}), TestDevice());
+  for (const char* mode : {"bilinear", "bicubic"}) {
+    EXPECT_THAT(ErrorOf(F::interpolate(bytes, {.size = 4, .mode = mode})), HasSubstr("float"))
+        << mode;
+  }
+  EXPECT_EQ(F::interpolate(bytes, {.size = 4}).sizes(), (base::Shape{1, 1, 4, 4}));
+}
+
 TEST(Functional, DropoutKeepsTheMean) {
   manual_seed(5);
   const Tensor x = Ones({200, 200});

@@ -207,6 +207,9 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options, SourceLoc
   std::vector<Axis> axes;
   const std::string wrong = ResolveAxes(x, options, axes);
   if (!wrong.empty()) return FailOp("interpolate", {x}, wrong, where);
+  const bool nearest = options.mode == "nearest" || options.mode == "nearest-exact";
+  // The weights are fractions, which integers do not have.
+  if (!nearest && !lazy::internal::RequireFloat("interpolate", x, where)) return Tensor();
   if (options.mode == "area") {
     std::vector<int64_t> sizes;
     for (const Axis& axis : axes) sizes.push_back(axis.out);
@@ -215,7 +218,6 @@ Tensor interpolate(const Tensor& x, const InterpolateOptions& options, SourceLoc
                                          : adaptive_avg_pool3d;
     return pool(x, sizes, where);
   }
-  const bool nearest = options.mode == "nearest" || options.mode == "nearest-exact";
   return Record("interpolate", {x}, where, [&](const Values& in) {
     Value y = in[0];
     for (size_t i = 0; i < axes.size(); ++i) {

@@ -258,6 +258,19 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, SourceLoca
 }
 
 // Unlike a maximum and a minimum, the gradient at the limits is 1, as in PyTorch.
+namespace {
+
+// Whether clamp takes this limit for elements of this type. As in PyTorch, negative limits wrap in
+// unsigned types.
+bool IsLimitOf(const Scalar& limit, DType dtype) {
+  if (limit.kind() != Scalar::Kind::kInt || !base::IsInteger(dtype)) return true;
+  const int bits = base::BitWidth(dtype) - (base::IsSigned(dtype) ? 1 : 0);
+  const double beyond = std::ldexp(1.0, bits);
+  return bits >= 63 || (limit.value() >= -beyond && limit.value() < beyond);
+}
+
+}  // namespace
+
 Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max,
              SourceLocation where) {
   if (!min && !max) return FailOp("clamp", {x}, "min or max is required", where);
@@ -265,7 +278,15 @@ Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> m
   for (const auto& limit : {min, max}) {
     if (limit) operands.push_back(Operand(*limit, where));
   }
-  return Promoted("clamp", operands, ResultType(operands), [&](const Values& in) {
+  const DType dtype = ResultType(operands);
+  for (const auto& limit : {min, max}) {
+    if (!limit || IsLimitOf(*limit, dtype)) continue;
+    return FailOp("clamp", {x},
+                  absl::StrCat("the limit ", limit->integer(), " is not a number of type ",
+                               base::DTypeName(dtype)),
+                  where);
+  }
+  return Promoted("clamp", operands, dtype, [&](const Values& in) {
     Value y = in[0];
     size_t next = 1;
     if (min) {

@@ -1,5 +1,6 @@
 // Products of vectors, matrices and batches of matrices; einsum.
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -218,9 +219,27 @@ std::string ParseEquation(absl::string_view text, const Tensors& operands, Equat
   return "";
 }
 
+// Removes the axes of extent 1 that others broadcast.
+void SqueezeBroadcast(Labeled& x, const std::map<char, int64_t>& extents) {
+  for (size_t k = x.labels.size(); k-- > 0;) {
+    if (x.value.shape().dim(static_cast<int>(k)) != 1 || extents.at(x.labels[k]) == 1) continue;
+    x.value = ir::Squeeze(x.value, {static_cast<int64_t>(k)});
+    x.labels.erase(k, 1);
+  }
+}
+
 Value Einsum(const Equation& equation, const Values& in) {
   std::vector<Labeled> operands;
-  for (size_t i = 0; i < in.size(); ++i) operands.push_back({in[i], equation.inputs[i]});
+  std::map<char, int64_t> extents;
+  for (size_t i = 0; i < in.size(); ++i) {
+    operands.push_back({in[i], equation.inputs[i]});
+    for (int k = 0; k < in[i].rank(); ++k) {
+      int64_t& extent =
+          extents.try_emplace(operands[i].labels[static_cast<size_t>(k)], 1).first->second;
+      if (in[i].shape().dim(k) != 1) extent = in[i].shape().dim(k);
+    }
+  }
+  for (Labeled& x : operands) SqueezeBroadcast(x, extents);
   Labeled result = operands[0];
   for (size_t i = 1; i < operands.size(); ++i) {
     std::string later = equation.output;

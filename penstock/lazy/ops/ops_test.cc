@@ -318,4 +318,10 @@ TEST(Random, SeedsRepeatAndStepsShareAProgram) {
   EXPECT_NE(step(), first);
 }
 
+TEST(Ops, ClampTakesLimitsOfTheTypeOnly) {
+  const Tensor small = tensor(base::Array::Of<int8_t>({2}, {5, 100}), TestDevice());
+  EXPECT_THAT(ErrorOf(clamp(small, 0, 255)), HasSubstr("the limit 255"));
+  EXPECT_THAT(ValuesOf(clamp(small, -128, 50).to(kFloat)), ElementsAre(5, 50));
+}
+
 }  // namespace penstock::lazy::ops_test
