@@ -38,8 +38,6 @@ namespace {
 
 constexpr int kWrongUsage = 2;
 
-// Each of these functions returns an error message, or "" if the text is valid.
-
 // CLI11 takes an integer that begins with 0 for an octal one, and none with spaces around it.
 std::string WithoutLeadingZeros(const std::string& given) {
   std::string text(absl::StripAsciiWhitespace(given));
@@ -51,6 +49,8 @@ std::string WithoutLeadingZeros(const std::string& given) {
   }
   return text.erase(first, digit - first);
 }
+
+// Each of these functions returns an error message, or "" if the text is valid.
 
 // Parses 64-bit integers, so that the value of no option overflows.
 std::string CheckInteger(absl::string_view text, int64_t min, uint64_t max) {

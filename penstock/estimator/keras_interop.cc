@@ -254,8 +254,7 @@ absl::Status TPUModel::Compile(CompileOptions options) {
 
 namespace {
 
-// Arguments of Compile that make this trainer again.
-// The layers that it rematerializes; all of them in the same way, as WithRemat does it.
+// The layers that a network rematerializes; all of them in the same way, as WithRemat does it.
 nn::RematOptions RematOf(const nn::Network& network) {
   nn::RematOptions options;
   for (const auto& use : network.uses()) {
@@ -267,6 +266,7 @@ nn::RematOptions RematOf(const nn::Network& network) {
   return options;
 }
 
+// Arguments of Compile that make this trainer again.
 CompileOptions CompileOptionsOf(const train::Trainer& trainer) {
   const train::Objective& objective = trainer.objective();
   CompileOptions options{.optimizer = objective.optimizer};

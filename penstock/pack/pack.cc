@@ -114,10 +114,11 @@ absl::StatusOr<std::vector<std::string>> ShardsIn(io::FileSystem& fs, const std:
   }
   const auto place = [&](const std::string& file) {
     const auto found = places.find(std::string(io::Basename(file)));
-    return std::pair(found == places.end() ? places.size() : found->second, file);
+    return found == places.end() ? places.size() : found->second;
   };
-  std::sort(files.begin(), files.end(),
-            [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
+  std::sort(files.begin(), files.end());
+  std::stable_sort(files.begin(), files.end(),
+                   [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
   return files;
 }
 

@@ -10,11 +10,12 @@
 //     ...
 //   }
 //
-// Each session reads the dataset by itself. A Run takes one element for each GetNext that
-// it needs, however many tensors of it are used, and the elements after them are read and
-// transferred to the devices while the program runs; not from a dataset with FromGenerator, which may give an element
-// only after that Run, and must not call the session itself. RunLoop(n, ...) takes n elements for each GetNext. After the last element Run
-// returns OUT_OF_RANGE and changes nothing. A column used by tpu::Shard only is sent in slices.
+// Each session reads the dataset by itself. A Run takes one element for each GetNext that it needs,
+// however many tensors of it are used, and the elements after them are read and transferred to the
+// devices while the program runs; not from a dataset with FromGenerator, which may give an element
+// only after that Run, and must not call the session itself. RunLoop(n, ...) takes n elements for
+// each GetNext. After the last element Run returns OUT_OF_RANGE and changes nothing. A column used
+// by tpu::Shard only is sent in slices.
 //
 // Columns of strings are an error that names the column: devices have no strings.
 #pragma once
@@ -71,8 +72,8 @@ class Iterator {
   IteratorDef* def() const { return def_; }
   const data::ElementSpec& element_spec() const;
 
-  // The next element. As in TensorFlow, each call adds an operation that takes an element of its own
-  // in each Run that needs it: call it once, and use the tensors of the result together.
+  // The next element. As in TensorFlow, each call adds an operation that takes an element of its
+  // own in each Run that needs it: call it once, and use the tensors of the result together.
   Element GetNext(absl::string_view name = "",
                   SourceLocation where = SourceLocation::Current()) const;
   // Operation that opens the dataset, and starts again at its beginning when it is run again.

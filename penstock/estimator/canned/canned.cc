@@ -1,7 +1,6 @@
 #include "penstock/estimator/canned/canned.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/ascii.h"

@@ -257,7 +257,6 @@ Tensor masked_fill(const Tensor& x, const Tensor& mask, Scalar value, SourceLoca
   });
 }
 
-// Unlike a maximum and a minimum, the gradient at the limits is 1, as in PyTorch.
 namespace {
 
 // Whether clamp takes this limit for elements of this type. As in PyTorch, negative limits wrap in
@@ -271,6 +270,7 @@ bool IsLimitOf(const Scalar& limit, DType dtype) {
 
 }  // namespace
 
+// Unlike a maximum and a minimum, the gradient at the limits is 1, as in PyTorch.
 Tensor clamp(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max,
              SourceLocation where) {
   if (!min && !max) return FailOp("clamp", {x}, "min or max is required", where);

@@ -110,7 +110,7 @@ absl::StatusOr<std::unique_ptr<RecordSource>> CifarImages(io::FileSystem& fs,
         .class_indices = {},
         .classes = {}};
     PENSTOCK_ASSIGN_OR_RETURN(pixels.classes, ClassNames(fs, folder, kind));
-    for (int64_t i = 0; i < static_cast<int64_t>(records->size()) / record; ++i) {
+    for (int64_t i = 0; i < images; ++i) {
       if (label_at(i) >= kind.classes) {
         return absl::DataLossError(absl::StrCat(io::DisplayName(folder), ": image ", i,
                                                 " has label ", int{label_at(i)}, ", but there are ",

@@ -175,7 +175,7 @@ void Trainings::Ended(const std::string& id, const TrainingEnd& end) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     Entry& entry = entries_[id];
-    // The worker ends, and has killed it or accepted no session of it: its next run goes on with it.
+    // The worker ends, and has killed it or accepted no session of it: its next run resumes it.
     const bool rejected = draining_ && !entry.running->session_opened && !entry.record.stopping;
     finished = !closing_ && !rejected;
     if (finished) SetEndedLocked(entry, end);

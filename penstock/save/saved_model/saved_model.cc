@@ -455,17 +455,16 @@ absl::Status WriteSavedModel(io::FileSystem& fs, absl::string_view uri,
     tensor_bundle::BundleOptions bundle{.max_shard_bytes = options.max_shard_bytes,
                                         .object_graph = std::move(messages.object_graph)};
     const std::string variables = savedmodel::VariablesPrefix(uri);
-    absl::StatusOr<std::string> old_index = absl::NotFoundError("no weights");
-    bool removed = false;
+    // Of the weights whose program was removed.
+    absl::StatusOr<std::string> old_index = absl::NotFoundError("no program was removed");
     if (exists && !same) {
       bundle.before_index = [&] {
         old_index = io::ReadFile(fs, tensor_bundle::IndexFile(variables));
-        removed = true;
         return savedmodel::RemoveProgram(fs, uri);
       };
     }
     const absl::Status weights = tensor_bundle::WriteBundle(fs, variables, arrays, bundle);
-    if (removed && old.ok() && old_index.ok() && tensor_bundle::IsDefiniteFailure(weights)) {
+    if (old.ok() && old_index.ok() && tensor_bundle::IsDefiniteFailure(weights)) {
       // A full disk: the old weights are still there, and so is their program again.
       const absl::StatusOr<std::string> index =
           io::ReadFile(fs, tensor_bundle::IndexFile(variables));

@@ -162,8 +162,8 @@ absl::Status SessionState::ReadResults(const Plan& plan, const StepProgram& prog
       waited = waited || is_result;
     }
   }
-  // As in TensorFlow, Run returns when everything is done on all devices, so that it returns all errors, and fed
-  // arrays may be written again.
+  // As in TensorFlow, Run returns when everything is done on all devices, so that it returns all
+  // errors, and fed arrays may be written again.
   for (size_t replica = waited ? 1 : 0; replica < results.size(); ++replica) {
     if (!results[replica].empty()) PENSTOCK_RETURN_IF_ERROR(results[replica][0].Await());
   }

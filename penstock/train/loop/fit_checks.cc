@@ -41,6 +41,11 @@ std::optional<data::Dataset> SourceOfFiles(const data::Dataset& dataset) {
   return ignores_errors ? source.IgnoreErrors() : source;
 }
 
+absl::Status EndlessError(absl::string_view steps) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the data has no end: limit its batches with Take(n) or ", steps));
+}
+
 }  // namespace
 
 absl::Status CheckHasEnd(const data::Dataset& dataset, absl::string_view steps) {
@@ -48,8 +53,7 @@ absl::Status CheckHasEnd(const data::Dataset& dataset, absl::string_view steps) 
   for (; at->inputs.size() == 1; at = at->inputs[0].get()) {
     if (at->stage->name() == "Take") return absl::OkStatus();
     if (at->stage->name() != "Repeat" || !at->stage->Parameters().empty()) continue;  // a count
-    return absl::InvalidArgumentError(
-        absl::StrCat("the data has no end: limit its batches with Take(n) or ", steps));
+    return EndlessError(steps);
   }
   return absl::OkStatus();
 }
@@ -62,10 +66,7 @@ absl::Status CheckValidationData(const FitArguments& fit) {
                                       .file_system = fit.options.read.file_system,
                                       .seed = fit.model.options().seed};
   PENSTOCK_ASSIGN_OR_RETURN(const int64_t batches, dataset.Cardinality(read));
-  if (batches == data::kInfiniteCardinality) {
-    return absl::InvalidArgumentError(
-        "the data has no end: limit its batches with Take(n) or validation_steps");
-  }
+  if (batches == data::kInfiniteCardinality) return EndlessError("validation_steps");
   bool empty = batches == 0;
   if (batches == data::kUnknownCardinality) {
     if (const std::optional<data::Dataset> source = SourceOfFiles(dataset)) {
